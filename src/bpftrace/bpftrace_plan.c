@@ -12,14 +12,14 @@
  *
  * If `usdt:` cannot be used, each site is a separate `uprobe:FILE:PLACE`, and its arguments are
  * read from registers. bpftrace takes the number PLACE for a link-time address if the symbol of a
- * function contains that address. It then needs to disassemble the function, which Debian's build
- * cannot do. If no symbol contains the address, bpftrace takes PLACE for an offset in the file, and
- * requires --unsafe. So PLACE is the file offset of the site if no symbol contains this number
- * taken as an address, and otherwise the address of the site.
+ * function contains that address. For an address, bpftrace needs to disassemble the function, which
+ * Debian's build cannot do. If no symbol contains the address, bpftrace takes PLACE for an offset
+ * in the file, and requires --unsafe. So PLACE is the file offset of the site if no symbol contains
+ * this number taken as an address, and otherwise the address of the site.
  *
  * With -p, bpftrace searches the mapped files for notes. It finds them only if the path of a file
- * leads to the same file for bpftrace and for the process. This is not so if the process is in a
- * chroot or container, nor for a file that was deleted or replaced. And if several files contain a
+ * leads to the same file for bpftrace and for the process. That is not the case if the process is
+ * in a chroot or container, or if the file was deleted or replaced. And if several files contain a
  * name, bpftrace attaches only to the sites in the first file, once for each file. In all these
  * cases the script has no -p, and names files by their paths in our root directory or by their
  * entries in /proc. With or without -p, a predicate selects the process: with -p alone, a uprobe
@@ -62,13 +62,13 @@
 /* ---- functions and phases -------------------------------------------------------------------- */
 
 /*
- * Choose the attach points for functions and phases of the collector. They are the addresses that
- * `attach` uses (program/code_sites.c), unless bpftrace cannot attach there.
+ * Choose the attach points for functions and phases of the collector. These are the addresses at
+ * which `attach` measures (program/code_sites.c), unless bpftrace cannot attach there.
  *
  * bpftrace 0.17 takes a number for a link-time address if a symbol contains this address, and
  * otherwise for an offset in the file. If it takes the number for an address, it checks that an
- * instruction begins there, unless it is the first address of the symbol. Debian's build cannot
- * check instructions. So the attach point of a site is the first of these that is possible:
+ * instruction begins at this address, unless the symbol begins there. Debian's build cannot check
+ * instructions. So the attach point of a site is the first of these that is possible:
  *
  *   - the offset of the site in the file, if no symbol contains this number taken as an address
  *     (files that are not position-independent, or have no symbols);
@@ -104,8 +104,8 @@ enum { ADDRESSES_A_SITE = 3 };
 /* ---- finding code --------------------------------------------------------------------------- */
 
 /*
- * Make a list of wishes from the items. With OCP_BPFTRACE_TIME, one item means the calls of this
- * function; several items mean START,STOP. The caller frees the list.
+ * Make a list of wishes from the items of P. With OCP_BPFTRACE_TIME, a single item means that the
+ * calls of this function are timed; two items are START and STOP. The caller frees the list.
  */
 static int make_wishes(struct planner *p, struct code_wish **wishes)
 {
@@ -308,9 +308,9 @@ static bool is_first(const struct placer *placer, uint64_t va)
 }
 
 /*
- * Return an error if the symbol at VA shares its name with another one: bpftrace converts the
- * address to the name of the symbol, and this name back to an address. Only C functions can share a
- * name.
+ * Return an error if the symbol at VA shares its name with another symbol: bpftrace converts the
+ * address to the name of the symbol, and the name back to an address, which may be that of the
+ * other symbol. Only C functions can share a name.
  */
 static int check_name(const struct placer *placer, const char *text, uint64_t va)
 {
@@ -423,7 +423,7 @@ static int add_file_groups(struct planner *p, size_t i, const struct probe_set *
 	return err;
 }
 
-/* Put START and STOP in the order that the user gave. */
+/* Put the names START and STOP in the order in which the user gave them. */
 static void order_pair(struct planner *p)
 {
 	struct bpftrace_plan *plan = p->plan;
@@ -651,7 +651,7 @@ static int add_groups(struct planner *p)
 	plan->absent = calloc(n_names + 1, sizeof(*plan->absent));
 	if (!plan->groups || !plan->sites || !plan->absent)
 		return ctx_no_memory(p->ctx);
-	/* Keep only the names that have sites, in their order. */
+	/* Remove the names without sites from plan->names. The other names keep their order. */
 	plan->n_names = 0;
 	for (size_t i = 0; !err && i < n_names; i++)
 		err = add_groups_of(p, plan->names[i]);
@@ -664,7 +664,9 @@ static int add_groups(struct planner *p)
 
 /* ---- files --------------------------------------------------------------------------------- */
 
-/* Return true if PATH can be written in quotes. bpftrace has no syntax for some characters. */
+/*
+ * Return true if a script can contain PATH in quotes: for some characters, bpftrace has no syntax.
+ */
 static bool is_sayable(const char *path)
 {
 	for (; *path; path++)
@@ -702,10 +704,11 @@ static bool is_executable(const struct ocp_process *proc, const struct image *im
 }
 
 /*
- * Return a path to the file of IMAGE, an image of PROC: its path in /proc/PID or, if that does not
- * lead to the file, the entry in map_files of the mapping at ADDR. ADDR is the address of a site in
- * the file; if it is not mapped (0), return image->path. The caller frees the path. NULL: out of
- * memory.
+ * Return a path to the file of IMAGE, an image of PROC. For the executable, it is /proc/PID/exe.
+ * For another file, it is the path below /proc/PID/root or, if a script cannot contain that path or
+ * it does not lead to the file, the entry in /proc/PID/map_files of the mapping that contains ADDR,
+ * the address of a site in the file. If there is no such mapping (ADDR may be 0), return
+ * image->path. The caller frees the path. NULL: out of memory.
  */
 static char *path_in_proc(struct ocp_process *proc, const struct maps *maps,
 			  const struct image *image, uint64_t addr)

@@ -19,11 +19,15 @@
 /* A site, and where bpftrace attaches to it. */
 struct bpftrace_site {
 	const struct site *site;
-	uint64_t at;   /* what follows "uprobe:FILE:": a file offset or an address */
-	int32_t depth; /* with code: rsp at the entry of the function minus rsp at `at`, in bytes */
+	uint64_t at; /* what follows "uprobe:FILE:": a file offset or an address */
+	/*
+	 * if is_code: the value of rsp at the entry of the function minus that at the attach point
+	 * `at`, in bytes
+	 */
+	int32_t depth;
 };
 
-/* A file with code to trace. */
+/* A file with functions or phases to trace. */
 struct bpftrace_code {
 	struct ocp_program *own; /* NULL: the caller owns the program */
 	struct code_probes *probes;
@@ -32,10 +36,13 @@ struct bpftrace_code {
 /* The sites of one probe name, or of one function, in one file. */
 struct bpftrace_group {
 	const char *name;
-	const char *file;	 /* the name for bpftrace, not quoted */
-	const char *provider;	 /* NULL: each site is a uprobe, since usdt: cannot be used */
-	const char *why;	 /* why usdt: cannot be used; NULL for code */
-	size_t n_uses, n_absent; /* uses of the probe in the source; the uses that have no site */
+	const char *file; /* the name for bpftrace, not quoted */
+	/* the provider for usdt:; NULL: usdt: cannot be used, so each site is a uprobe */
+	const char *provider;
+	/* why usdt: cannot be used; NULL if it can, and for functions and phases */
+	const char *why;
+	/* number of uses of the probe in the source, and of those uses that have no site */
+	size_t n_uses, n_absent;
 	struct bpftrace_site *sites;
 	size_t n_sites; /* at least one */
 };
@@ -45,7 +52,10 @@ struct bpftrace_plan {
 	bool is_code;	  /* the groups are functions and phases of the collector, not probes */
 	bool times_calls; /* time the calls of one function, or the pauses of one phase */
 	bool omits_p;	  /* leave out -p, with which bpftrace would not find the files */
-	/* bpftrace must check the instruction at an attach point; some builds cannot. */
+	/*
+	 * bpftrace will check that an instruction begins at some attach point, which some builds of
+	 * bpftrace cannot do.
+	 */
 	bool needs_checks;
 	struct bpftrace_group *groups; /* in the order of the requested names */
 	size_t n_groups;
@@ -54,12 +64,13 @@ struct bpftrace_plan {
 	size_t n_files;
 	size_t n_sites, n_uprobes;
 	/*
-	 * One for each element of `files`. If is_code is set, the `site` of each site in the groups
-	 * points into `probes`.
+	 * One element for each element of `files`. If is_code is set, `probes` owns the struct site
+	 * to which the sites of the groups point.
 	 */
 	struct bpftrace_code *code;
 	size_t n_code;
-	size_t n_at_entry;  /* sites that are moved to the entry of their function */
+	/* number of sites that are traced at the entry of their function instead */
+	size_t n_at_entry;
 	const char **names; /* the requested names without duplicates */
 	size_t n_names;
 	const char **absent; /* requested names without sites; they are not in `names` */

@@ -25,7 +25,7 @@
 
 /* ---- attach points --------------------------------------------------------------------------- */
 
-/* Write the attach points and the predicate of a clause. */
+/* This part writes the attach points and the predicate of a clause. */
 
 static void put_file(FILE *f, const char *file)
 {
@@ -246,7 +246,8 @@ static bool has_same_args(const struct bpftrace_group *group)
 }
 
 /*
- * Return the number of arguments that a usdt: probe can print: those that all sites of GROUP have.
+ * Return the number of arguments that can be printed for a usdt: probe: all sites of GROUP must
+ * have these arguments.
  */
 static size_t common_args(const struct bpftrace_group *group)
 {
@@ -274,15 +275,15 @@ static void take_operand(const char *args, size_t i, char *operand, size_t bytes
 	while (operand[0] && i--);
 }
 
-/* Return the operands in the note of SITE, which bpftrace reads. */
+/* Return the operands as they are in the note of SITE: bpftrace reads the note. */
 static const char *noted_args(const struct site *site)
 {
 	return site->corrected ? site->corrected->note : site->args;
 }
 
 /*
- * Return true if argument I has the right place in the note of each site of GROUP. bpftrace reads
- * the notes.
+ * Return true if the note of each site of GROUP, which bpftrace reads, has the right place for
+ * argument I.
  */
 static bool is_as_noted(const struct bpftrace_group *group, size_t i)
 {
@@ -300,9 +301,15 @@ static bool is_as_noted(const struct bpftrace_group *group, size_t i)
 enum arg_use {
 	ARG_SHOWN,
 	ARG_LEFT_OUT, /* the argument's place is unknown, or the note has a wrong place for it */
-	/* An unboxed float: bpftrace has no floats, and cannot read later arguments of the note. */
+	/*
+	 * The argument is an unboxed float: bpftrace has no floats, and cannot read the arguments
+	 * after it in the note.
+	 */
 	ARG_FLOAT,
-	/* bpftrace cannot express this argument. It and all later arguments are not printed. */
+	/*
+	 * bpftrace has no expression for this argument. This argument and all later ones are not
+	 * printed.
+	 */
 	ARG_NOT_SAYABLE,
 };
 
@@ -376,7 +383,7 @@ static const char *common_names(const struct bpftrace_group *group)
 	return names;
 }
 
-/* Write the name of argument ARG and "="; without a name, "argN=". */
+/* Write "NAME=" if argument ARG has a name in NAMES, otherwise "argN=". */
 static void put_arg_name(FILE *f, const char *names, size_t arg)
 {
 	char name[OCP_ARG_NAME_BYTES];
@@ -409,8 +416,8 @@ static void put_printf(FILE *f, const struct bpftrace_group *group, const size_t
 }
 
 /*
- * Write statements that set bit I of $ints if argument ARGS[I] is an OCaml int, and that decode
- * these ints.
+ * Write statements that set bit I of $ints if argument ARGS[I] is an OCaml int, and that convert
+ * these OCaml ints to plain numbers.
  */
 static void put_decoding(FILE *f, const size_t *args, size_t n)
 {
@@ -563,20 +570,20 @@ static void script_put_arg_limits(FILE *f, const struct bpftrace_group *group)
  * Time the calls of one function, or the pauses of one phase of the collector. The start and the
  * end of a call are matched by its frame, as in bpf/measure_frames.bpf.h: by the stack pointer at
  * the entry of the function or, on an OCaml 5 stack, by the number of the stack and the distance of
- * the stack pointer from the base. So recursive calls nest, and frames that an exception skips do
- * no harm.
+ * the stack pointer from the base. So the calls of a recursive function are timed separately, and
+ * frames that an exception has removed do no harm.
  */
 
 /* Offsets of OCaml 5.1 to 5.3, in bytes: see bpf/measure_frames.bpf.h. */
 enum { STATE_STACK = 40, STACK_HANDLER = 16, STACK_ID = 48 };
 
-/* Return whether SITE begins, ends or confirms a timed call, as a bit of `events`. */
+/* Return the bits of `events` that say whether SITE begins, ends or confirms a timed call. */
 static unsigned int part_of(const struct bpftrace_site *site)
 {
 	return site->site->events & (SITE_BEGINS | SITE_ENDS | SITE_CONFIRMS);
 }
 
-/* Return true if A and B can share one block of the script. */
+/* Return true if the sites A and B can share one block of the script. */
 static bool are_alike(const struct bpftrace_site *a, const struct bpftrace_site *b)
 {
 	return part_of(a) == part_of(b) && a->depth == b->depth &&
@@ -608,7 +615,10 @@ static void put_depth(FILE *f, const char *sign, const char *opposite, int32_t d
 		fprintf(f, " %s %d", depth > 0 ? sign : opposite, abs(depth));
 }
 
-/* Write the element of the map @entered for a call. Its key identifies the frame of the call. */
+/*
+ * Write the expression for the element of the map @entered that belongs to a call. The key of the
+ * element identifies the frame of the call.
+ */
 static void put_entered(FILE *f, const struct bpftrace_site *site)
 {
 	if (!site->site->is_on_ocaml_stack) {
@@ -891,12 +901,14 @@ static void put_quoted(FILE *f, const char *text)
 
 static void put_environment(FILE *f, const struct bpftrace_plan *plan)
 {
-	/* BEGIN and END count as probes, too. */
+	/* bpftrace also counts BEGIN and END as probes. */
 	size_t n = plan->n_sites + 2, longest = 0;
 
 	if (n > DEFAULT_LIMIT)
 		fprintf(f, "BPFTRACE_MAX_PROBES=%zu BPFTRACE_MAX_BPF_PROGS=%zu ", n, n);
-	/* Each active call has a key; so has each call that an exception has ended. */
+	/*
+	 * The map needs a key for each active call, and for each call that an exception has ended.
+	 */
 	if (plan->times_calls)
 		fprintf(f, "BPFTRACE_MAP_KEYS_MAX=%d ", CALL_KEYS);
 	else if (n > DEFAULT_KEYS)

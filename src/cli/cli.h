@@ -18,10 +18,10 @@
 #include "measure/args/request.h"
 #include "ocaml_probes.h"
 
-/* Documented in tools/man/shared/exit_status.mdoc. */
+/* The exit codes, which are documented in tools/man/shared/exit_status.mdoc. */
 enum exit_code {
 	EXIT_DONE = 0,
-	EXIT_FAILED = 1,      /* any other failure */
+	EXIT_FAILED = 1,      /* a failure without a code of its own */
 	EXIT_USAGE = 2,	      /* usage error, unknown probe, contradictory actions */
 	EXIT_PRIVILEGE = 3,   /* missing privilege */
 	EXIT_KERNEL = 4,      /* the kernel lacks a feature for measuring */
@@ -43,13 +43,17 @@ struct table_view {
 struct options {
 	struct ocp_ctx *ctx;
 	struct ocp_actions *actions;
-	const char *actions_flag;  /* the last flag for actions that was given; NULL: none */
+	/* the last flag on the command line that requests actions; NULL: there is none */
+	const char *actions_flag;
 	unsigned int update_flags; /* bits: OCP_FORCE, OCP_ATOMICALLY */
 	unsigned int repair_flags; /* OCP_COMPLETE or 0 */
 	pid_t *pids;		   /* each pid once */
 	size_t n_pids;
 	pid_t pid; /* pids[0]; 0: no process was named */
-	/* The value of --exe or -prog for a command without takes_file, see struct command. */
+	/*
+	 * For a command without takes_file (see struct command), the value of --exe or -prog; NULL:
+	 * not given.
+	 */
 	const char *exe;
 	const char *prog;  /* --exe or -prog, for a command with takes_file; NULL: not given */
 	char *const *args; /* the words after the options (takes_words), or after "--" */
@@ -57,7 +61,7 @@ struct options {
 	struct measure_request request; /* what to measure; an empty request: nothing */
 	bool csv;
 	struct table_view view;
-	bool time_of_day;	   /* print the time of the day */
+	bool time_of_day;	   /* print the time of day of reports, hits and slow pairs */
 	const char *keep;	   /* the value of --keep; NULL: not given */
 	enum engine_choice engine; /* the value of --engine */
 	bool json, verbose, quiet, help, version;
@@ -83,8 +87,8 @@ struct command {
 	 */
 	bool takes_file, takes_running;
 	/*
-	 * Return true if these OPTIONS give WORD, which is all digits, another meaning than a
-	 * process id. NULL: a number is always a process id.
+	 * Return true if WORD, which is all digits, is not a process id, given these OPTIONS. NULL:
+	 * a number is always a process id.
 	 */
 	bool (*keeps_number)(const struct options *options, const char *word);
 	int (*run)(struct options *options);
@@ -131,8 +135,8 @@ void reserve_standard_descriptors(void);
 int flush_stdout(int code);
 
 /*
- * If PROC has no probes, print a message that says so, but only if stderr is a terminal or -verbose
- * is given, and never with -quiet: scripts get empty output and no message.
+ * If PROC has no probes, print a message that says so. Print it only if stderr is a terminal or
+ * -verbose is given, so that scripts get no message, and never with -quiet.
  */
 void say_no_probes(const struct options *options, const struct ocp_process *proc);
 
@@ -197,9 +201,9 @@ bool options_measure(const struct options *options);
 int measure_options_check(const struct command *command, const struct options *options);
 /*
  * Set a default budget if every program of the machine is measured and no --budget is given: the
- * user cannot know the cost in each of these programs. Named programs get no default budget.
+ * user cannot foresee the cost in each of these programs. Named programs get no default budget.
  */
-enum { ALL_PROGRAMS_PERCENT = 5 }; /* of a core, for each program */
+enum { ALL_PROGRAMS_PERCENT = 5 }; /* the default budget of each program, in percent of a core */
 void measure_options_protect_all(struct options *options);
 /*
  * Return the first feature in OPTIONS that only the engine `bpf` has, such as "--exe", as text for

@@ -307,8 +307,8 @@ const char *measure_options_need_bpf(const struct options *options)
 }
 
 /*
- * Like measure_options_need_bpf(), for commands with `watches`: they measure each process
- * separately, so the engine `inside` can measure all processes of --exe.
+ * Like measure_options_need_bpf(), for commands with `watches`. These commands measure each process
+ * separately, so for them --exe does not require BPF.
  */
 static const char *watching_needs_bpf(const struct options *options)
 {

@@ -24,8 +24,8 @@
 /*
  * Parse the flags for actions, such as -enable. The library accepts any mixture of actions, but on
  * the command line a mixture is usually a mistake. So each flag has a kind, and all flags that are
- * given must be of one kind: -enable and -disable have the same kind, every other flag has its own
- * kind.
+ * given must be of one kind: -enable and -disable are of the same kind, and every other flag is a
+ * kind of its own.
  */
 enum value_shape {
 	LIST,  /* the value of the flag is NAME[,NAME]... */
@@ -134,7 +134,7 @@ static int set_top(const struct command *command, struct table_view *view, const
 	if (errno || !is_number(value) || n == 0)
 		return say_usage(command, "--top '%s': not a number of rows", value);
 	view->top = (size_t)n;
-	/* Without --sort, --top shows the rows with the most hits. */
+	/* Without --sort, --top implies the order by hits. */
 	if (!view->has_order)
 		view->order = ORDER_HITS;
 	return EXIT_DONE;
@@ -211,7 +211,7 @@ int options_add_pid(struct options *options, pid_t pid)
 }
 
 /*
- * Take TEXT as a process id. FLAG is the option whose value it is (NULL: TEXT is an operand).
+ * Take TEXT as a process id. FLAG is the option that has the value TEXT; NULL: TEXT is an operand.
  * Return EXIT_DONE, or another code after printing the error.
  */
 static int options_take_pid(const struct command *command, struct options *options,
@@ -565,7 +565,7 @@ static int apply_flag(const struct command *command, struct options *options, in
 	}
 }
 
-/* Return true if the command takes FLAG, and if WRITTEN is FLAG in full, not an abbreviation. */
+/* Return true if COMMAND takes FLAG, and WRITTEN is the full name of FLAG, not an abbreviation. */
 static bool is_taken(const struct command *command, const char *written, const struct option *flag)
 {
 	size_t bytes = strlen(flag->name);
@@ -602,8 +602,8 @@ static int unknown_flag(const struct command *command, const char *written)
 
 /*
  * Take the next word as the optional value of FLAG: "--count NAME" means "--count=NAME". If the
- * next word is a number, it is a process id instead; after --stack a number could be either, so it
- * is refused. If COMMAND has takes_words, the next word is never the value.
+ * next word is a number, it is a process id instead. But after --stack, a number could be the value
+ * or a process id, so it is refused. If COMMAND has takes_words, the next word is never the value.
  */
 static int take_optional_value(const struct command *command, const struct option *flag, int argc,
 			       char **argv)
@@ -621,8 +621,8 @@ static int take_optional_value(const struct command *command, const struct optio
 }
 
 /*
- * Parse the options up to the end or "--". Move the operands between the options to the front of
- * ARGV, and set *N_WORDS to their number.
+ * Parse the options up to the end or "--". Move the operands that are between the options to the
+ * front of ARGV, and set *N_WORDS to the number of these operands.
  */
 static int parse_options(const struct command *command, int argc, char **argv,
 			 struct options *options, int *n_words)
@@ -712,8 +712,8 @@ void reserve_standard_descriptors(void)
 	int fd;
 
 	/*
-	 * open() returns the lowest free number. Descriptors opened with O_PATH cannot be read or
-	 * written.
+	 * open() returns the lowest free number, so this occupies 0, 1 and 2 if they are closed.
+	 * O_PATH makes reading and writing fail.
 	 */
 	do
 		fd = open("/dev/null", O_PATH | O_CLOEXEC);

@@ -39,8 +39,8 @@ static bool calls_note(char *text, const char *name, const struct ocp_pair *sum)
 }
 
 /*
- * Write the note for pairs matched by thread, if some pairs join the start of one request with the
- * stop of another. Return false if there is nothing to note.
+ * Write the note for pairs that are matched by thread, if some of them join the start of one
+ * request with the stop of another request. Return false if there is nothing to note.
  */
 static bool mismatches_note(char *text, const char *start, const char *stop,
 			    const struct ocp_pair *sum)

@@ -84,8 +84,8 @@ int workload_start(struct workload *w)
 	int error;
 
 	/*
-	 * If a signal has already ended the child, that is no error: the status of the child shows
-	 * the signal.
+	 * send() fails if a signal has already ended the child. That is no error here: the status
+	 * of the child shows the signal.
 	 */
 	w->has_started = true;
 	if (send(w->channel, "g", 1, MSG_NOSIGNAL) != 1)
@@ -151,7 +151,10 @@ int64_t session_now_ns(void)
 
 int session_open(struct session *s, const pid_t *pids, size_t n)
 {
-	/* With `| head`: undo the changes before SIGPIPE kills the process. */
+	/*
+	 * SIGPIPE: if the output is a closed pipe, as with `| head`, the changes are undone before
+	 * the signal kills the process.
+	 */
 	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
 
 	*s = (struct session){ .fds = calloc(n + 2 + SESSION_MAX_FDS, sizeof(*s->fds)),
@@ -199,7 +202,10 @@ void session_close(struct session *s)
 		if (s->fds[i].fd >= 0)
 			close(s->fds[i].fd);
 	free(s->fds);
-	/* A pending SIGPIPE kills this process, without output, when it is unblocked. */
+	/*
+	 * If SIGPIPE was read, it has to kill this process now: raise it again. It is blocked, and
+	 * kills the process, without output, when it is unblocked.
+	 */
 	if (s->has_sigpipe)
 		raise(SIGPIPE);
 	sigprocmask(SIG_SETMASK, &s->mask_before, NULL);
@@ -210,10 +216,10 @@ void session_close(struct session *s)
 /*
  * Read the pending signal. (Left pending, it would kill this process when signals are unblocked,
  * before the output is complete.) Return true if the signal ends the session: SIGPIPE always does,
- * and so does each signal if there is no command or it has ended. Otherwise pass the signal on to
- * the command, and return false. A signal from a terminal is not passed on, since the terminal has
- * sent it to the command, too. But pass it on if SENDS_ALL: the command did not exist when the
- * signal came.
+ * and any signal does if there is no command or the command has ended. Otherwise pass the signal on
+ * to the command, and return false. Do not pass on a signal from a terminal, since the terminal has
+ * sent it to the command, too. With SENDS_ALL, the signal came before the command existed: pass on
+ * even a signal from a terminal.
  */
 static bool take_signal(struct session *s, bool sends_all)
 {
@@ -240,7 +246,7 @@ int session_take_signal(struct session *s)
 	return s->signal;
 }
 
-/* Drop processes that have exited. Return true if none is left. */
+/* Drop processes that have exited. Return true if this has dropped the last one. */
 static bool have_all_ended(struct session *s)
 {
 	bool ended = false;
@@ -272,8 +278,9 @@ static enum ending take_reports(struct session *s)
 }
 
 /*
- * Wait until UNTIL_NS, the end of the session, or an event of one of the N_MORE descriptors behind
- * those of the session. Check the descriptors at least once, even if UNTIL_NS is over.
+ * Wait until UNTIL_NS, until the session ends, or until there is an event on one of the N_MORE
+ * descriptors that follow those of the session in `fds`. Check the descriptors at least once, even
+ * if UNTIL_NS has passed.
  */
 static enum ending wait_for_more(struct session *s, int64_t until_ns, size_t n_more)
 {
@@ -306,7 +313,10 @@ enum ending session_wait(struct session *s, int64_t until_ns)
 	return session_now_ns() < until_ns ? wait_for_more(s, until_ns, 0) : NOT_ENDED;
 }
 
-/* From now on, pass signals on to WORKLOAD, whose process runs or is held. */
+/*
+ * From now on, pass signals on to the process of WORKLOAD, which runs already or waits for its
+ * start.
+ */
 static int watch_workload(struct session *s, struct workload *workload)
 {
 	s->workload = workload;
@@ -373,7 +383,10 @@ struct session_timer session_pause(int64_t period_ns, enum ending (*fire)(void *
 				       .fire = fire };
 }
 
-/* If TIMER is due, call its function, and set it to its next time. */
+/*
+ * If TIMER is due, call its function, and set it to its next time: before the call or, with
+ * is_pause, after it.
+ */
 static enum ending fire_if_due(struct session_timer *timer, int64_t now_ns, void *data)
 {
 	enum ending ending;

@@ -2,7 +2,7 @@
 /*
  * The loop of a command that runs until a time limit, a terminating signal, or the end of processes
  * or of a command. From session_open() on, signals are read from descriptors, so that no signal
- * ends the tool between a change and the undoing of this change.
+ * ends the tool after it has made a temporary change and before it has undone the change.
  */
 #ifndef CLI_SESSION_H
 #define CLI_SESSION_H
@@ -24,8 +24,9 @@ enum ending {
 };
 
 /*
- * The command of `attach ... -- COMMAND`, which runs while probes are measured. It has the input,
- * output, signal mask and process group of the tool, so a terminal's signals reach both.
+ * The command of `attach ... -- COMMAND`, which runs while probes are measured. The command has the
+ * input, output, signal mask and process group of the tool, so signals from a terminal reach the
+ * tool and the command.
  */
 struct workload {
 	const char *name;
@@ -39,7 +40,10 @@ struct workload {
 enum { SESSION_MAX_FDS = 2 };
 
 struct session {
-	/* [0]: the signals, then one per process, then the command, then those of session_run() */
+	/*
+	 * in this order: one for the signals, one for each process, one for the command if there is
+	 * one, and those of the events of session_run()
+	 */
 	struct pollfd *fds;
 	size_t n_fds; /* number of descriptors of the signals and the processes */
 	size_t n_alive;
@@ -48,12 +52,12 @@ struct session {
 	bool has_sigpipe;
 	sigset_t signals, mask_before;
 	int64_t woke_ns; /* the time that session_run() has compared with the timers */
-	int err;	 /* for ENDED_BY_ERROR */
+	int err;	 /* the error code, if the session was ENDED_BY_ERROR */
 };
 
 /*
- * Open a session. Unless N is 0, it ends when the N processes PIDS have ended. Returns EXIT_DONE,
- * or another code after printing the error. Call session_close() also after an error.
+ * Open a session. Unless N is 0, the session ends when the N processes PIDS have ended. Returns
+ * EXIT_DONE, or another code after printing the error. Call session_close() also after an error.
  */
 int session_open(struct session *session, const pid_t *pids, size_t n);
 void session_close(struct session *session);
@@ -75,19 +79,29 @@ int64_t session_now_ns(void);
  */
 enum ending session_wait(struct session *session, int64_t until_ns);
 
-/* A recurring event. A timer on a fixed grid does not add up delays. */
+/*
+ * A recurring event. Unless is_pause is set, the times are on a grid of period_ns, so that delays
+ * do not add up.
+ */
 struct session_timer {
-	int64_t next_ns;   /* INT64_MAX: never */
-	int64_t period_ns; /* 0: once */
-	bool is_pause;	   /* the period begins when `fire` has returned, not on a grid */
-	/* Returns NOT_ENDED or how the session ends. NULL: the session ends by time. */
+	int64_t next_ns;   /* when the event is due next; INT64_MAX: never */
+	int64_t period_ns; /* the time between two events; 0: there is only one event */
+	/* each period begins when `fire` has returned, so the times are not on a grid */
+	bool is_pause;
+	/*
+	 * Called when the event is due. Returns NOT_ENDED, or how the session ends. NULL: the
+	 * session ends, because its time is over.
+	 */
 	enum ending (*fire)(void *data);
 };
 
 /* Return a timer that is due every PERIOD_NS after START_NS. PERIOD_NS of 0: never. */
 struct session_timer session_every(int64_t start_ns, int64_t period_ns,
 				   enum ending (*fire)(void *data));
-/* Return a timer that is due PERIOD_NS from now, and then PERIOD_NS after the last event. */
+/*
+ * Return a timer that is due PERIOD_NS from now, and then each time PERIOD_NS after `fire` has
+ * returned.
+ */
 struct session_timer session_pause(int64_t period_ns, enum ending (*fire)(void *data));
 
 /* A descriptor to wait for. `fire` is called when one of EVENTS or an error occurs, see poll(2). */
@@ -98,8 +112,8 @@ struct session_fd {
 };
 
 /*
- * The events of a command, in the order in which they are handled if they occur at one time. DATA
- * is passed to their functions.
+ * The events that a command handles. If several have occurred, first those of `fds` and then those
+ * of `timers` are handled, in the order of the arrays. `data` is passed to each `fire`.
  */
 struct session_events {
 	const struct session_fd *fds; /* at most SESSION_MAX_FDS */
@@ -134,8 +148,8 @@ int session_adopt_workload(struct session *session, struct workload *workload, p
 void session_await_workload(struct session *session);
 
 /*
- * Start the held command. Returns EXIT_DONE. After printing the error, returns 127 if there is no
- * such command, and 126 if it cannot be executed.
+ * Start the held command. Returns EXIT_DONE. If there is no such command, prints the error and
+ * returns 127; if the command cannot be executed, prints the error and returns 126.
  */
 int workload_start(struct workload *workload);
 
@@ -143,8 +157,9 @@ int workload_start(struct workload *workload);
 void workload_close(struct workload *workload);
 
 /*
- * End like a program with the wait status STATUS: return its exit status, or die of its signal,
- * without a core file.
+ * End like a program whose status from waitpid(2) is STATUS: return the exit status of the program
+ * or, if a signal has killed the program, let the same signal kill this process, without a core
+ * file.
  */
 int end_like(int status);
 

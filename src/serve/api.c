@@ -219,7 +219,7 @@ struct pair_history {
 
 /*
  * N pairs of adjacent kernel buckets, beginning with bucket FIRST, which is even. The two buckets
- * of each pair are merged into one, since a heat map has room for only 4 per octave.
+ * of each pair are merged into one, since a heat map has room for only 4 buckets per octave.
  */
 struct bucket_range {
 	size_t first, n;

@@ -7,7 +7,7 @@
 #include "base/strbuf.h"
 #include "watch/watch.h"
 
-enum { API_VERSION = 2 }; /* of all documents under /api/v1/ */
+enum { API_VERSION = 2 }; /* the version of all documents under /api/v1/ */
 
 void api_write_status(struct strbuf *out, const struct watch *watch, bool has_control,
 		      bool has_profiles, bool has_heaps);

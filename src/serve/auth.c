@@ -80,7 +80,8 @@ int auth_init(struct ocp_ctx *ctx, const struct hosts *hosts, const char *file, 
 }
 
 /*
- * Return true if TEXT is the token. The time does not depend on where TEXT differs from the token.
+ * Return true if TEXT is the token. The comparison takes the same time wherever TEXT differs from
+ * the token.
  */
 static bool is_token(const struct auth *auth, const char *text)
 {
@@ -162,8 +163,8 @@ static const char *refuse_caller(const struct auth *auth, const struct client_re
 }
 
 /*
- * Return false if too many refusals were logged in this second: refused clients must not fill the
- * log.
+ * Return false if too many refusals were logged in this second, so that refused clients cannot fill
+ * the log.
  */
 static bool may_log_refusal(struct auth *auth)
 {

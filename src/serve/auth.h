@@ -2,10 +2,10 @@
 /*
  * Decide which HTTP requests may switch probes or take profiles. A browser on this machine runs
  * pages of any site, and each page can send requests to local ports. So a request must have the
- * token, which was printed to a terminal or is in a file: a page of another site cannot read it. A
- * request that has an Origin, as each POST of a browser, must come from this server's own page. A
- * page cannot send a false Origin, nor a Host other than the name that it used to reach the server
- * (see serve/hosts.h).
+ * token, which was printed to a terminal or is in a file: a page of another site cannot read the
+ * token. A request that has an Origin, as each POST of a browser, must come from this server's own
+ * page. A page cannot send a false Origin, nor a Host other than the name that it used to reach the
+ * server (see serve/hosts.h).
  */
 #ifndef SERVE_AUTH_H
 #define SERVE_AUTH_H
@@ -25,8 +25,8 @@ enum {
 struct auth {
 	const struct hosts *hosts;
 	char token[TOKEN_ROOM + 1];
-	int64_t refusals_s; /* the second of the newest refusal, of CLOCK_MONOTONIC */
-	/* Number of refusals in this second; only the first few are logged. */
+	int64_t refusals_s; /* CLOCK_MONOTONIC, in seconds: when the newest refusal happened */
+	/* Number of refusals in the second refusals_s; only the first few are logged. */
 	unsigned int n_refusals;
 };
 
@@ -40,9 +40,9 @@ int auth_init(struct ocp_ctx *ctx, const struct hosts *hosts, const char *file, 
 
 /*
  * Check that REQUEST comes from this server's page or from a program that is not a browser, and
- * that it has the token. hosts_admit() has already accepted the host. Return true if so. Otherwise
- * fill in REPLY for the client, and log that the client was refused WHAT, unless too many refusals
- * were logged in this second.
+ * that it has the token. hosts_admit() has already accepted the host. Return true if all of this is
+ * so. Otherwise fill in REPLY for the client. Also log the refusal (WHAT names what was refused),
+ * unless too many refusals were logged in this second.
  */
 bool auth_admit(struct auth *auth, const struct client_request *request, const char *what,
 		struct http_reply *reply);

@@ -16,8 +16,8 @@ enum { MAX_BUCKETS = 200 };
 
 struct buckets {
 	size_t n;
-	uint64_t bounds_ns[MAX_BUCKETS]; /* ascending */
-	char labels[MAX_BUCKETS][24];	 /* in seconds, for the label `le` */
+	uint64_t bounds_ns[MAX_BUCKETS]; /* the upper bounds, in ascending order */
+	char labels[MAX_BUCKETS][24];	 /* the bounds in seconds, as values of the label `le` */
 };
 
 /*
@@ -35,7 +35,7 @@ const char *buckets_add(struct buckets *buckets, double seconds);
 
 /*
  * From KERNEL, the OCP_BUCKETS counters of the kernel, compute for each bound of BUCKETS the number
- * of durations below it, and store it in COUNTS.
+ * of durations below the bound. Store these numbers in COUNTS.
  */
 void buckets_cumulate(const struct buckets *buckets, const uint64_t *kernel, uint64_t *counts);
 

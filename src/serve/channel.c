@@ -90,7 +90,7 @@ static int read_body(int fd, size_t n, struct strbuf *body)
 	struct interruptions interruptions = { 0 };
 
 	if (!strbuf_make_room(body, n))
-		return 0; /* out of memory: BODY records it (is_short) */
+		return 0; /* out of memory, which BODY records in is_short */
 	for (size_t at = 0; at < n;) {
 		const ssize_t got = pread(fd, body->bytes + body->n, n - at, (off_t)at);
 

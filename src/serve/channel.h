@@ -5,8 +5,8 @@
  * each answer with the id of its request. The HTTP process sends requests to the measuring process,
  * which does not trust them; the measuring process sends requests to the processes that take
  * profiles (serve/profile_worker.h). A profile takes long, so later requests may be answered before
- * it. Neither process blocks when it sends. The body of an answer is passed as the descriptor of a
- * file in memory, so it may have any size.
+ * the request for the profile. Neither process blocks when it sends. The body of an answer is
+ * passed as the descriptor of a file in memory, so it may have any size.
  */
 #ifndef SERVE_CHANNEL_H
 #define SERVE_CHANNEL_H
@@ -24,13 +24,16 @@ enum ask {
 	ASK_HISTORY,
 	ASK_PAIR_HISTORY,
 	ASK_QUARTER_HOUR,
-	ASK_SWITCH,   /* this and the next five have a message (serve/request.h) */
-	ASK_PROFILE,  /* in pprof's format */
-	ASK_FLAME,    /* as JSON, for the page */
-	ASK_HEAP,     /* in pprof's format */
+	ASK_SWITCH,   /* the requests from here to ASK_PROFILES have a message (serve/request.h) */
+	ASK_PROFILE,  /* a profile in pprof's format */
+	ASK_FLAME,    /* a flame graph as JSON, for the page */
+	ASK_HEAP,     /* a profile of the heap in pprof's format */
 	ASK_SITES,    /* the allocation sites of the heap, as JSON */
 	ASK_PROFILES, /* the index page, which lists the paths and the programs */
-	/* The client of the profile with this id has gone; this request gets no answer. */
+	/*
+	 * Sent with the id of an earlier request for a profile: the client of that profile has
+	 * gone. ASK_END_OF_PROFILE itself gets no answer.
+	 */
 	ASK_END_OF_PROFILE,
 	ASKS,
 };
@@ -50,19 +53,20 @@ int channel_new(int fds[2]);
 
 /*
  * Send a request. Return 0 or -errno. -EAGAIN: the socket is full, since too many requests are
- * waiting; any other error: the measuring process has exited.
+ * waiting; any other error: the process at the other end has exited.
  */
 int channel_ask(int fd, enum ask ask, uint64_t id, const void *bytes, size_t n);
 /*
- * Receive an answer: set *ID to the id of its request, set *STATUS, and append its text to BODY.
- * Return 0 or -errno. -EAGAIN: no answer has arrived; any other error: the channel cannot be used
- * any more, usually because the measuring process has exited.
+ * Receive an answer: set *ID to the id of the request that is answered, set *STATUS to the HTTP
+ * status, and append the body of the answer to BODY. Return 0 or -errno. -EAGAIN: no answer has
+ * arrived; any other error: the channel cannot be used any more, usually because the process at the
+ * other end has exited.
  */
 int channel_receive(int fd, uint64_t *id, unsigned int *status, struct strbuf *body);
 
 /*
- * Receive a request. Return 0 or -errno. -EAGAIN: no request has arrived; -EPIPE: the HTTP process
- * has exited; -EPROTO: the request is invalid.
+ * Receive a request. Return 0 or -errno. -EAGAIN: no request has arrived; -EPIPE: the process at
+ * the other end has exited; -EPROTO: the request is invalid.
  */
 int channel_take(int fd, struct asked *asked);
 /* Send STATUS and BODY as the answer to the request ID. Return 0 or -errno. */
@@ -76,17 +80,20 @@ struct server_child {
 	int fd;	   /* -1: not open */
 };
 
-/* What a child sends first: it is ready (err is 0), or the reason why it cannot work. */
+/*
+ * The first message of a child: either the child is ready (err is 0), or the reason why it cannot
+ * work.
+ */
 struct child_report {
 	int err;
 	char error[256], hint[256];
 };
 
 /*
- * Fork CHILD, which calls RUN with DATA, the id of its parent and its end of the channel, and exits
- * with the returned status. Wait for the report of the child. Return 0 and set REPORT; -EPIPE
- * without a message if the child ended before its report; or another error, after which the child
- * does not run.
+ * Fork CHILD. The child calls RUN with DATA, the pid of its parent and its own end of the channel,
+ * and exits with the status that RUN returns. Wait for the report of the child. Return 0 and set
+ * REPORT; -EPIPE without a message if the child ended before its report; or another error, after
+ * which the child does not run.
  */
 int server_child_start(struct ocp_ctx *ctx, struct server_child *child,
 		       int (*run)(const void *data, pid_t parent, int fd), const void *data,

@@ -45,7 +45,7 @@ enum {
 
 /*
  * Return true if FD is a nameless pipe. A nameless pipe is on pipefs; a FIFO is on the file system
- * of its name.
+ * that contains its name.
  */
 static bool is_nameless_pipe(int fd, const struct stat *st)
 {
@@ -149,7 +149,10 @@ struct scanner {
 	size_t lines_at; /* the lines before this offset have been counted */
 	int line;	 /* the line, from 1, of the offset lines_at */
 	unsigned int nesting;
-	/* Maps the place of a value to the line of the value: an object, for its hash table. */
+	/*
+	 * A JSON object that serves as a hash table: it maps the place of each value to the line of
+	 * the value.
+	 */
 	struct json_object *lines;
 };
 
@@ -330,7 +333,7 @@ static int scan_value(struct scanner *s, const char *where)
 /*
  * Set *LINES to the lines of the keys in TEXT, N bytes that json-c has accepted. FILE is the file's
  * name, for errors. -EINVAL if a key is given twice or contains a backslash; then *LINES has only
- * the keys before it. The caller calls json_object_put(*LINES), also after an error.
+ * the keys before that key. The caller calls json_object_put(*LINES), also after an error.
  */
 static int find_keys(struct ocp_ctx *ctx, const char *file, const char *text, size_t n,
 		     struct json_object **lines)
@@ -353,7 +356,7 @@ static int find_keys(struct ocp_ctx *ctx, const char *file, const char *text, si
 /* Owns the strings of a config, except the strings of its requests. */
 struct config_memory {
 	struct json_object *root;
-	struct json_object *lines; /* of the keys */
+	struct json_object *lines; /* the lines of the keys, see struct scanner */
 	char *file;
 };
 
@@ -361,13 +364,13 @@ struct config_reader {
 	struct ocp_ctx *ctx;
 	const char *file;
 	struct config *config;
-	struct measure_request *request; /* of the current target */
+	struct measure_request *request; /* the request of the current target */
 	struct json_object *exes, *pids; /* the programs of the targets so far, for first_of() */
 };
 
 /*
- * A key of an object. `take` stores the VALUE of the key in the member at the offset `at` (INTO).
- * WHERE is the place of VALUE in the file, for errors.
+ * A key of an object. `take` stores the VALUE of the key at INTO, which is the member at the offset
+ * `at` of the struct for this object. WHERE is the place of VALUE in the file, for errors.
  */
 struct config_key {
 	const char *name;
@@ -429,7 +432,7 @@ static int no_such_key(struct config_reader *r, const char *where, const char *n
 
 /*
  * Pass the value of each member of OBJECT to the function that KEYS has for the member's name. INTO
- * is the struct of OBJECT.
+ * points to the struct for OBJECT.
  */
 static int take_object(struct config_reader *r, const char *where, struct json_object *object,
 		       const struct config_key *keys, size_t n, void *into)
@@ -675,8 +678,9 @@ static int take_counts(struct config_reader *r, const char *where, struct json_o
 }
 
 /*
- * Add the pair VALUE to the request. Return -EINVAL if it was given before. STOP is NULL for the
- * calls of a function. SEEN has the previous pairs as JSON text, since names may contain commas.
+ * Add the pair VALUE to the request. Return -EINVAL if the same pair was given before. STOP is NULL
+ * for the calls of a function. SEEN has the previous pairs as JSON text, since names may contain
+ * commas.
  */
 static int add_request_pair(struct config_reader *r, const char *where, struct json_object *value,
 			    struct json_object *seen, const char *start, const char *stop)

@@ -65,11 +65,11 @@ struct asks {
 		struct strbuf body;
 		int64_t made_ms;
 	} known[ASK_SWITCH];
-	struct http *http; /* its clients wait for answers */
+	struct http *http; /* the HTTP server, whose clients wait for the answers */
 };
 
 enum asks_result {
-	ASKS_FRESH,   /* made during this call */
+	ASKS_FRESH,   /* the answer was made during this call */
 	ASKS_OLD,     /* the previous answer: the measuring process is busy */
 	ASKS_NOTHING, /* no answer: the measuring process is busy, hangs or has exited */
 };
@@ -97,8 +97,8 @@ static void keep_answer(struct asks *asks, enum ask ask, unsigned int status, st
 }
 
 /*
- * Return true if each answer to ASK is for one client only. Answers to other requests are kept and
- * shared.
+ * Return true if each answer to ASK is for one client only. If false, answers to ASK are kept and
+ * shared by clients.
  */
 static bool is_private(enum ask ask)
 {
@@ -186,8 +186,8 @@ static void asks_collect(struct asks *asks)
 }
 
 /*
- * Return the number of unanswered requests ASK, and set *LAST to the ticket of the newest one if
- * there is any.
+ * Return the number of unanswered requests ASK, and set *LAST to the ticket of the newest of them,
+ * if there is one.
  */
 static size_t count_waiting(const struct asks *asks, enum ask ask, uint64_t *last)
 {
@@ -228,9 +228,9 @@ static size_t count_profiles(const struct asks *asks)
 
 /*
  * Send ASK with MESSAGE, and return the ticket of the request. If clients share the answers to ASK,
- * and two requests ASK are unanswered, send nothing and return the ticket of the second one. In
- * both cases the answer is made after this call. Return 0 if too many requests are waiting, or if
- * is_alone.
+ * and two requests ASK are already unanswered, send nothing and return the ticket of the second of
+ * these. In both cases, the answer with the returned ticket is made after this call. Return 0 if
+ * too many requests are waiting, or if is_alone.
  */
 static uint64_t asks_queue(struct asks *asks, enum ask ask, const struct strbuf *message)
 {
@@ -246,8 +246,9 @@ static uint64_t asks_queue(struct asks *asks, enum ask ask, const struct strbuf 
 	if (is_profile(ask) && count_profiles(asks) == ASKS_MAX_PROFILES)
 		return 0;
 	/*
-	 * The measuring process executes one request after the other. Two requests ASK are
-	 * unanswered, so it has not started the second one, whose answer will be current.
+	 * The measuring process executes one request after the other. While two requests ASK are
+	 * unanswered, it has not yet started the second one, so the answer to the second one will
+	 * be current.
 	 */
 	if (!is_private(ask) && n == 2)
 		return last;
@@ -300,8 +301,8 @@ static void await(struct asks *asks, enum ask ask)
 }
 
 /*
- * Wait briefly for a new answer to ASK. Append the latest answer to BODY, and set *AGE_MS to its
- * age. ASK must precede ASK_SWITCH in enum ask. If is_alone, return ASKS_NOTHING.
+ * Wait briefly for a new answer to ASK. Append the latest answer to BODY, and set *AGE_MS to the
+ * age of this answer. ASK must precede ASK_SWITCH in enum ask. If is_alone, return ASKS_NOTHING.
  */
 static enum asks_result asks_get(struct asks *asks, enum ask ask, struct strbuf *body,
 				 int64_t *age_ms)
@@ -524,8 +525,8 @@ static int routes_start(struct ocp_ctx *ctx, struct routes *routes, int listen_f
 		{ "/api/v1/status", answer_json, HTTP_GET, ASK_STATUS },
 		{ "/api/v1/history", answer_json, HTTP_GET, ASK_HISTORY },
 		/*
-		 * The status does not contain the pairs. Pages request their history repeatedly,
-		 * as often as its size allows.
+		 * The status does not contain the pairs, so pages request the history of the pairs
+		 * repeatedly, as often as the size of this answer allows.
 		 */
 		{ "/api/v1/history/pairs", answer_json, HTTP_GET, ASK_PAIR_HISTORY },
 		{ "/api/v1/history/15m", answer_json, HTTP_GET, ASK_QUARTER_HOUR },
@@ -575,7 +576,7 @@ struct front {
 	int status;
 };
 
-/* What the child needs for its start. */
+/* The data that the parent passes to be_front(), the function of the child. */
 struct front_setup {
 	struct ocp_ctx *ctx;
 	int listen_fd;
@@ -586,8 +587,8 @@ struct front_setup {
 
 /*
  * Serve clients until the channel fails, usually because the measuring process has exited. Take
- * answers from the channel whenever they arrive: some come after asks_get() has stopped waiting for
- * them.
+ * answers from the channel whenever they arrive, since some arrive only after asks_get() has
+ * stopped waiting for them.
  */
 static void serve_channel(struct routes *routes)
 {

@@ -68,7 +68,7 @@ const char *hosts_check_name(const char *name);
 bool hosts_is_named(const struct hosts *hosts, const char *host);
 
 /*
- * Return true if a request for HOST (NULL: the header is missing) is allowed. If not, fill in REPLY
+ * Return true if a request with the Host header HOST (NULL: none) is allowed. If not, fill in REPLY
  * with the reason.
  */
 bool hosts_admit(const struct hosts *hosts, const char *host, struct http_reply *reply);

@@ -80,13 +80,18 @@ static void read_uri(struct uri *uri, const char *text)
 		path = text + n + strcspn(text + n, "/?#");
 		take_host(uri, text + n, (size_t)(path - text) - n);
 	} else if (*text != '/' && strstr(text, "://")) {
-		/* See RFC 9110, 7.4. The usual cause is an https URL sent without encryption. */
+		/*
+		 * See RFC 9110, 7.4. This is usually an https URL that was sent without encryption.
+		 */
 		refuse_uri(uri, MHD_HTTP_MISDIRECTED_REQUEST, "only http is supported");
 	}
 	if (strchr(text, ' '))
 		refuse_uri(uri, MHD_HTTP_BAD_REQUEST, "the URL contains a space");
 	uri->path_at = (size_t)(path - text);
-	/* A decoded zero byte would end the path in this program, but not in others. */
+	/*
+	 * Refuse %00 in the path: once decoded, it would end the path in this program, but not in
+	 * other programs.
+	 */
 	path = strstr(path, "%00");
 	if (path && !memchr(text, '?', (size_t)(path - text)))
 		refuse_zero(uri);
@@ -94,7 +99,10 @@ static void read_uri(struct uri *uri, const char *text)
 
 /* ---- requests and connections --------------------------------------------------------------- */
 
-/* One request, from its first line to the end of the reply. If all is 0, there is no request. */
+/*
+ * One request, from its first line to the end of the reply. If all members are 0, there is no
+ * request.
+ */
 struct pending {
 	struct uri uri;
 	const char *uri_end;
@@ -125,7 +133,8 @@ struct http {
 	struct quota quota;
 	int64_t run_ms; /* when the current http_run() began */
 	/*
-	 * Shared answers, by number; dropped after each http_run() or, under load, after STALE_MS.
+	 * Shared answers, indexed by the NUMBER of http_share(). They are dropped after each
+	 * http_run() or, under load, after STALE_MS.
 	 */
 	struct held *shared[HTTP_MAX_SHARES + 1];
 };
@@ -496,7 +505,8 @@ static bool was_cut(const struct pending *pending, const char *version)
 /*
  * Return true if the body should be read before the refusal is sent: closing a connection with
  * unread bytes resets it, and the reset may overtake the reply. A client that sends "Expect" or a
- * large body is refused at once; so is a bad request, since the end of its body is unknown.
+ * large body is refused at once. A bad request is also refused at once, since it is unknown where
+ * its body ends.
  */
 static bool is_body_awaited(const struct pending *pending)
 {

@@ -14,7 +14,7 @@
 struct http;
 
 struct http_request {
-	const char *path; /* decoded, without the query */
+	const char *path; /* the path of the request, decoded and without the query */
 	struct client_request client;
 	unsigned int what; /* `what` of the route */
 	void *connection;  /* for http_header() */
@@ -37,10 +37,10 @@ void http_arguments(const struct http_request *request,
 		    void (*take)(void *data, const char *name, const char *value), void *data);
 
 /*
- * Share answers under load. If the current http_run() has been running for a while, or if replies
- * take much memory, equal requests get the same answer, which is at most a second old. NUMBER, from
- * 1 to HTTP_MAX_SHARES, identifies what is requested. If such an answer exists, set REPLY to it and
- * return true. Otherwise return false: the caller must make the answer.
+ * Share answers under load: if the current http_run() has been running for a while, or if replies
+ * take much memory, give the client an answer that was made for an equal request at most a second
+ * ago. NUMBER, from 1 to HTTP_MAX_SHARES, identifies what is requested. If there is such an answer,
+ * set REPLY to it and return true. Otherwise return false: the caller must make the answer.
  */
 enum { HTTP_MAX_SHARES = 7 };
 bool http_share(const struct http_request *request, struct http_reply *reply, unsigned int number);
@@ -56,7 +56,7 @@ struct http_route {
 };
 
 struct http_settings {
-	int listen_fd; /* closed by http_new() if it fails, otherwise by http_free() */
+	int listen_fd; /* closed by http_free(), or by http_new() if http_new() fails */
 	const struct http_route *routes;
 	size_t n_routes;
 	/*
@@ -68,8 +68,8 @@ struct http_settings {
 };
 
 /*
- * Start a server. The routes of SETTINGS must outlive it. Clients may use most of the descriptors
- * that RLIMIT_NOFILE allows.
+ * Start a server. The routes of SETTINGS must outlive the server. Clients may use most of the
+ * descriptors that RLIMIT_NOFILE allows.
  */
 int http_new(struct ocp_ctx *ctx, const struct http_settings *settings, struct http **out);
 /* End the server. Current replies get up to a second to finish. HTTP may be NULL. */

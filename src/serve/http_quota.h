@@ -32,7 +32,9 @@ struct client {
 	struct MHD_Connection *mhd;
 	int fd;
 	int64_t since_ms; /* when the current phase began */
-	/* Limit of the phase: REQUEST_MS, REPLY_MS, IDLE_MS or a reply's wait_ms. */
+	/*
+	 * How long the current phase may take: REQUEST_MS, REPLY_MS, IDLE_MS or a reply's wait_ms.
+	 */
 	int limit_ms;
 	struct held *held; /* the reply that is being sent; NULL: no reply */
 	bool is_over;	   /* the socket is shut down */
@@ -55,11 +57,11 @@ void quota_init(struct quota *quota);
 
 /*
  * Add CLIENT, which must be all 0, for the connection MHD. If there are too many clients, first
- * shut down the one that has waited longest.
+ * shut down the client that has waited longest.
  */
 void quota_add_client(struct quota *quota, struct client *client, struct MHD_Connection *mhd);
 void quota_remove_client(struct quota *quota, struct client *client);
-/* Start a new phase of CLIENT, which may take LIMIT_MS. */
+/* Start a new phase of CLIENT. The phase may take LIMIT_MS. */
 void quota_begin(struct client *client, int limit_ms);
 /* Shut CLIENT down. To libmicrohttpd this looks as if the client had closed the connection. */
 void quota_end_client(struct quota *quota, struct client *client);
@@ -74,9 +76,9 @@ void quota_suspend(struct client *client, uint64_t ticket, int limit_ms);
 void quota_wake(struct quota *quota, struct client *client);
 
 /*
- * Make a held response from RESPONSE, whose body has BYTES bytes. It has no users yet. If replies
- * would take too much memory, first shut down the clients with a reply that have waited longest.
- * NULL: out of memory; RESPONSE has been destroyed.
+ * Make a struct held from RESPONSE, whose body has BYTES bytes. The held response has no users yet.
+ * If replies would take too much memory, first shut down the clients with a reply that have waited
+ * longest. NULL: out of memory; RESPONSE has been destroyed.
  */
 struct held *quota_make_held(struct quota *quota, struct MHD_Response *response, size_t bytes);
 /* Add a user to HELD, and set *TO to HELD. */

@@ -12,10 +12,13 @@
 
 struct json {
 	struct strbuf *out;
-	bool needs_comma; /* before the next member or element */
+	bool needs_comma; /* a comma must precede the next member or element */
 };
 
-/* Begin an element of an array, or the document. BRACKET is "{" or "[". */
+/*
+ * Begin an object (BRACKET "{") or an array (BRACKET "["): the whole document, or an element of an
+ * array.
+ */
 static inline void json_open(struct json *j, const char *bracket)
 {
 	if (j->needs_comma)
@@ -53,7 +56,7 @@ static inline void json_real_element(struct json *j, bool is_known, double value
 	j->needs_comma = true;
 }
 
-/* Let the next element of an array begin a line. */
+/* Begin a new line for the next element of an array. */
 static inline void json_line(struct json *j)
 {
 	if (j->needs_comma)
@@ -106,7 +109,7 @@ static inline void json_line(struct json *j)
 		json_name(j, name);                                                                \
 		strbuf_real((j)->out, value, decimals);                                            \
 	} while (0)
-/* Begin a member that is an object or an array. */
+/* Begin a member that is an object (BRACKET "{") or an array (BRACKET "["). */
 #define json_open_member(j, name, bracket)                                                         \
 	do {                                                                                       \
 		json_name(j, name);                                                                \

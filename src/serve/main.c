@@ -86,7 +86,7 @@ static int set_serve_option(const struct command *command, struct options *optio
 	return why ? say_usage(command, "--buckets '%s': %s", value, why) : EXIT_DONE;
 }
 
-/* Check the options against each other. */
+/* Check that the options of `serve` do not contradict each other. */
 static int check_serve_options(const struct command *command, const struct options *options)
 {
 	const struct measure_request *request = &options->request;

@@ -74,7 +74,7 @@ static void add_pid_label(struct metrics_writer *w, pid_t pid)
 	strbuf_lit(w->out, "\"");
 }
 
-/* The labels of a sample; unused ones are NULL or 0. */
+/* The labels of a sample; labels that the sample does not have are NULL or 0. */
 struct labels {
 	const char *probe, *phase, *start, *stop, *side, *reason, *engine;
 	const struct watch_target *target;
@@ -254,8 +254,8 @@ static void add_hit_cost(struct metrics_writer *w, const struct family *family,
 
 /*
  * For PROBE, add a sample for each process that hit it, and a sample of 0 for each other running
- * process. Rows are sorted by probe: look for the rows of PROBE from index ROW on. Return the index
- * at which to look for the next probe.
+ * process. Rows are sorted by probe, and PROBE has no rows before index ROW. Return the index from
+ * which to look for the rows of the next probe.
  */
 static size_t add_hits_by_pid(struct metrics_writer *w, const struct family *family,
 			      const struct watch_target *target, const char *probe, size_t row)
@@ -309,8 +309,8 @@ static void add_enabled(struct metrics_writer *w, const struct family *family,
 		const struct watch_probe *probe = &target->probes[i];
 
 		/*
-		 * Omit the sample for functions, which have no handlers, and if the state is
-		 * unknown although a process may run.
+		 * Omit the sample in two cases: PROBE is a function, which has no handlers, or the
+		 * state is unknown although a process may run.
 		 */
 		if (probe->handler != WATCH_HANDLER_NONE &&
 		    (probe->handler != WATCH_HANDLER_UNKNOWN || has_none))
@@ -372,8 +372,8 @@ static void add_histogram(struct metrics_writer *w, const struct family *family,
 
 	buckets_cumulate(w->buckets, sum->buckets, counts);
 	/*
-	 * The kernel's counters are not read atomically, so a bucket may have counted a time that
-	 * the total has not.
+	 * The kernel's counters are not read atomically: a bucket may include a pair that the total
+	 * does not include yet. So limit each count to the total.
 	 */
 	for (size_t b = 0; b < w->buckets->n; b++)
 		add_bucket(w, family, labels, w->buckets->labels[b],
@@ -491,8 +491,9 @@ static void add_gc_pauses(struct metrics_writer *w, const struct family *family,
 /* ---- profiles ------------------------------------------------------------------------------- */
 
 /*
- * Write a family with a sample for each kind of profile. COUNTS points to the family's member in
- * of[0] of a struct profile_counts.
+ * Write a family with a sample for each kind of profile. COUNTS points to a member of of[0] in a
+ * struct profile_counts, for example of[0].served; the same member of the other elements has the
+ * counts of the other kinds.
  */
 static void write_counts(struct metrics_writer *w, const struct family *family,
 			 const uint64_t *counts)

@@ -8,7 +8,7 @@
 #include "base/strbuf.h"
 #include "watch/watch.h"
 
-/* Counters of the profiles that were served. */
+/* The kinds of profiles for which the server has counters. */
 enum profile_count_kind { COUNT_CPU, COUNT_ALLOC, COUNT_HEAP, COUNT_KINDS };
 
 struct profile_counts {
@@ -17,9 +17,9 @@ struct profile_counts {
 		/* Summed over the profiles that were served. */
 		uint64_t samples, truncated, lost;
 	} of[COUNT_KINDS];
-	/* The newest message of heap_figures_write(). */
+	/* The newest message that heap_figures_write() made in `probes-memprof`. */
 	const char *heaps; /* NULL: Gc.Memprof does not run */
-	size_t n_heaps;	   /* bytes */
+	size_t n_heaps;	   /* the length of `heaps` in bytes */
 };
 
 /*

@@ -36,8 +36,8 @@ struct media_range {
 };
 
 /*
- * Cut TEXT at the first unquoted SEPARATOR. Return the text after it, or NULL if there is no
- * SEPARATOR.
+ * Cut TEXT at the first unquoted SEPARATOR. Return the text after the SEPARATOR, or NULL if there
+ * is none.
  */
 static char *cut(char *text, char separator)
 {
@@ -95,7 +95,7 @@ static bool parse_q(const char *text, double *q)
 }
 
 /*
- * Parse TEXT, one element of the list, into RANGE, which points into TEXT. Return false if it is
+ * Parse TEXT, one element of the list, into RANGE, which points into TEXT. Return false if TEXT is
  * invalid.
  */
 static bool parse_range(char *text, struct media_range *range)

@@ -16,8 +16,8 @@ enum exposition {
 
 /*
  * Return the format that the client prefers (RFC 9110, 12.5.1). ACCEPT is the value of its Accept
- * header, or NULL. Return EXPOSITION_TEXT if there is no preference or no match, since an answer is
- * more useful than a refusal.
+ * header, or NULL. Return EXPOSITION_TEXT if ACCEPT has no preference or allows none of the
+ * formats, since an answer is more useful than a refusal.
  */
 enum exposition negotiate(const char *accept);
 const char *exposition_type(enum exposition exposition);

@@ -18,8 +18,8 @@
 #include "serve/profile_worker.h"
 
 struct ordered_job {
-	uint64_t id;		      /* 0: unused */
-	enum profile_count_kind kind; /* COUNT_KINDS: this request is not counted */
+	uint64_t id;		      /* 0: this entry is unused */
+	enum profile_count_kind kind; /* which counters count this request; COUNT_KINDS: none */
 };
 
 struct profiling {
@@ -40,7 +40,8 @@ struct parameter_reader {
 	const char **exe;
 	struct http_reply *reply;
 	bool has_seconds, has_hz, has_kind;
-	bool has_no_time; /* the path takes no `seconds`: the answer is the current state */
+	/* the path has no parameter `seconds`, since its answer is the current state */
+	bool has_no_time;
 };
 
 /* Fill in the reply with an error about the parameter NAME. Always return false. */
@@ -57,7 +58,7 @@ static bool refuse_parameter(struct parameter_reader *r, const char *name, const
 
 /*
  * Parse VALUE, a whole number from 1 to MOST. *HAS says whether the parameter has been given
- * before; set it to true. Return false if VALUE is refused.
+ * before; set *HAS to true. Return false if VALUE is refused.
  */
 static bool parse_number_parameter(struct parameter_reader *r, const char *name, const char *value,
 				   bool *has, unsigned int most, unsigned int *number)
@@ -295,7 +296,7 @@ void profiling_follow(struct profiling *p, const struct watch *watch)
 	if (p->child.fd < 0)
 		return;
 	list_processes(watch, &list);
-	/* If the child is busy, the list is sent at the next call. */
+	/* If the child is busy, the list cannot be sent now; the next call tries again. */
 	if (!list.is_short &&
 	    (list.n != p->followed.n ||
 	     (list.n && memcmp(list.bytes, p->followed.bytes, list.n) != 0)) &&
@@ -428,9 +429,9 @@ static void write_index(const struct profiling *p, const struct watch *watch, st
 }
 
 /*
- * Return true if the child runs, or if the request ASK of PEER may start it. ASK_SITES may not
- * start it: a page sends ASK_SITES only to show the sites of a profile that runs. If the child does
- * not run and may not be started, fill in REPLY and return false.
+ * Return true if the child runs, or if the request ASK of PEER may start the child. ASK_SITES may
+ * not do so: a page sends ASK_SITES only to show the sites of a profile that already runs. If the
+ * child does not run and may not be started, fill in REPLY and return false.
  */
 static bool may_start(struct profiling *p, enum ask ask, const char *peer, struct http_reply *reply)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Take profiles of the watched programs, on request. The measuring process checks requests and
- * decides which processes may be profiled. A child takes the profiles: serve/profiling_child.c of
- * CPU time and allocation, serve/heap_child.c of the heap.
+ * decides which processes may be profiled. A child process takes the profiles:
+ * serve/profiling_child.c profiles CPU time and allocation, serve/heap_child.c profiles the heap.
  */
 #ifndef SERVE_PROFILING_H
 #define SERVE_PROFILING_H
@@ -25,14 +25,14 @@ struct profiling_settings {
 	int (*child)(struct ocp_ctx *ctx, pid_t parent, int fd, double rate);
 	double rate;		       /* passed to `child` */
 	struct auth *auth;	       /* authorizes requests; it must outlive the profiling */
-	struct profile_counts *counts; /* must outlive the profiling */
+	struct profile_counts *counts; /* the counters to update; they must outlive the profiling */
 	/* An epoll instance, to which the channel to the child is added. */
 	int epoll_fd;
 	/* Start the child at the first allowed request, not in profiling_start(). */
 	bool starts_later;
 	/*
-	 * With starts_later: the error if no request may start the child (NULL: requests may start
-	 * it), and the hint for refused requests.
+	 * With starts_later: `forbidden` is the error that a request gets if no request may start
+	 * the child (NULL: requests may start the child); `hint` is the hint for refused requests.
 	 */
 	const char *forbidden, *hint;
 	const char *what;  /* "profile" or "heap profile", for the log */
@@ -40,8 +40,8 @@ struct profiling_settings {
 };
 
 /*
- * Start the child, unless it starts later. If the child cannot take profiles, print the reason and
- * return 0; requests then get the reason as their answer. Return an error if no child can be
+ * Start the child, unless starts_later is set. If the child cannot take profiles, print the reason
+ * and return 0; requests then get the reason as their answer. Return an error if no child can be
  * started.
  */
 int profiling_start(struct ocp_ctx *ctx, const struct profiling_settings *settings,

@@ -20,7 +20,7 @@ enum {
 };
 
 struct room {
-	struct recorder *recorder; /* NULL: unused */
+	struct recorder *recorder; /* NULL: the room is unused */
 	enum profile_kind kind;
 	unsigned int hz;
 	size_t n_jobs;
@@ -87,8 +87,9 @@ static int open_room(struct profile_worker *w, const struct profiling_take *take
 }
 
 /*
- * Find a room whose recorder has the kind and frequency of TAKE, or open one. If the recorder of a
- * room is stale (recorder_is_worn), the room takes no more jobs, and is closed after its last job.
+ * Find a room whose recorder has the kind and frequency of TAKE; if there is none, open a room with
+ * a new recorder. If the recorder of a room is stale (recorder_is_worn), the room takes no more
+ * jobs, and is closed after its last job.
  */
 static int find_room(struct profile_worker *w, const struct profiling_take *take, struct room **out)
 {

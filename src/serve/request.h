@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A request of an HTTP client, and the reply before it is sent. The HTTP process sends requests
- * that need a token to the measuring process, as messages of serve/channel.h.
+ * A request of an HTTP client, and a reply that has not been sent yet. The HTTP process sends
+ * requests that need a token to the measuring process, as messages of serve/channel.h.
  */
 #ifndef SERVE_REQUEST_H
 #define SERVE_REQUEST_H
@@ -31,7 +31,7 @@ void client_request_write(const struct client_request *request, struct strbuf *o
 
 /*
  * Parse the N BYTES, which come from an untrusted process, into REQUEST, which points into BYTES.
- * Return false if they are invalid.
+ * Return false if BYTES is not a valid message.
  */
 bool client_request_read(const char *bytes, size_t n, struct client_request *request);
 
@@ -57,12 +57,12 @@ enum http_status {
 
 enum { HTTP_MAX_HEADERS = 8 };
 
-/* If all is 0, the reply is empty and has the status 200. */
+/* The reply to a request. If all members are 0, the reply has the status 200 and no body. */
 struct http_reply {
 	unsigned int status;
-	const char *type;   /* Content-Type */
+	const char *type;   /* the value of Content-Type */
 	struct strbuf body; /* the body, if `data` is NULL */
-	const void *data;   /* NULL, or a body that outlives the server, of n_data bytes */
+	const void *data;   /* NULL, or a body of n_data bytes in memory that outlives the server */
 	size_t n_data;
 	struct {
 		const char *name, *value; /* the value is copied when the reply is sent */
@@ -71,7 +71,7 @@ struct http_reply {
 	unsigned int share; /* set by http_share() */
 	bool is_shared;
 	uint64_t ticket; /* not 0: the answer is delayed, see http_answer() */
-	/* How long the client waits for a delayed answer; 0: IDLE_MS of serve/http_quota.h. */
+	/* How long a client may wait for a delayed answer; 0: IDLE_MS of serve/http_quota.h. */
 	int wait_ms;
 };
 

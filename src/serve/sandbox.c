@@ -17,7 +17,10 @@
 
 #define AT_ARCH	  offsetof(struct seccomp_data, arch)
 #define AT_NUMBER offsetof(struct seccomp_data, nr)
-/* Offset of the lower 32 bits of argument I. Only these 32 bits are compared. */
+/*
+ * The offset of the lower 32 bits of argument I of the system call. The filter compares only these
+ * 32 bits.
+ */
 #define AT_ARG(i) (offsetof(struct seccomp_data, args) + (i) * sizeof(uint64_t))
 
 #define LOAD(at)	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (at))

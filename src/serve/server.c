@@ -33,7 +33,7 @@ struct server {
 	const struct options *options;
 	const struct serve_options *own;
 	struct config *config; /* NULL: no configuration file */
-	/* The settings in effect: of the options and of `config`. */
+	/* The settings in effect, which come from the options and from `config`. */
 	struct serve_settings settings;
 	struct watch *watch;
 	struct auth auth;
@@ -72,7 +72,10 @@ static int watch_named(struct server *s)
 	return err;
 }
 
-/* Watch the targets of CONFIG. If CONFIG is NULL or names none, use the options. */
+/*
+ * Watch the targets of CONFIG. If CONFIG is NULL or has no targets, watch the programs that the
+ * options name.
+ */
 static int watch_all(struct server *s, const struct config *config)
 {
 	int err;
@@ -142,7 +145,8 @@ static bool names_programs(const struct server *s, const struct config *config)
 }
 
 /*
- * Return an error: the new value of KEY in NEW, or its removal, takes effect only after a restart.
+ * Return the error that says that the new value of KEY in NEW, or the removal of KEY, can take
+ * effect only after a restart.
  */
 static int needs_restart(struct server *s, const struct config *new, const char *key)
 {
@@ -153,8 +157,8 @@ static int needs_restart(struct server *s, const struct config *new, const char 
 }
 
 /*
- * Return 0 if the configuration can change to NEW with the SETTINGS without a restart, otherwise
- * -EINVAL with a message.
+ * Return 0 if the configuration can change to NEW, and the settings to SETTINGS, without a restart.
+ * Otherwise return -EINVAL with a message.
  */
 static int check_change(struct server *s, const struct config *new,
 			const struct serve_settings *settings)

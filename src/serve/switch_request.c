@@ -10,7 +10,7 @@
 #include "serve/json.h"
 
 struct wanted_switch {
-	struct json_object *root; /* owns the strings */
+	struct json_object *root; /* owns the strings that the other members point to */
 	const char *exe, *probe;
 	const char *container, *pod; /* NULL: the target is not in a container, or not in a pod */
 	bool is_handler;	     /* true: switch the handlers; false: switch the counter */

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
  * A child process writes the file. If this program is killed, even during a system call, the child
- * still completes the write, so no file .NAME.new is left behind. That file can be left only if all
- * processes are killed at once (a control group, or a power failure), and only between two system
- * calls, since the new file has no name while it is written (O_TMPFILE). On file systems without
- * O_TMPFILE, the new file is called .NAME.new from the start. The next write removes a file
+ * still completes the write, so no file .NAME.new is left behind. Such a file can be left only if
+ * all processes are killed at once (a control group, or a power failure), and only between two
+ * system calls, since the new file has no name while it is written (O_TMPFILE). On file systems
+ * without O_TMPFILE, the new file is called .NAME.new from the start. The next write removes a file
  * .NAME.new that was left.
  */
 #include "serve/textfile.h"
@@ -31,8 +31,8 @@ enum { MODE = 0644, MAX_LINKS = 40 };
  * Find the file that a path names, to write it safely. In a directory that all users may write,
  * such as /tmp, another user can place a symbolic link to a file that only this process may write.
  * So a link anywhere in the path is followed only if it belongs to this user or root. Each
- * directory stays open from its check to the next step of the walk, so that nobody can replace it
- * by another one.
+ * directory stays open from its check to the next step of the walk, so that nobody can replace the
+ * directory by another one.
  */
 
 struct file_place {
@@ -44,8 +44,9 @@ struct file_place {
 /* The state of walking a path. */
 struct path_walk {
 	struct ocp_ctx *ctx;
-	const char *path;    /* the whole path, for errors */
-	int fd;		     /* the directory reached so far; -1: before the start */
+	const char *path; /* the whole path, for errors */
+	/* the directory that the walk has reached; -1: the walk has not begun */
+	int fd;
 	char rest[PATH_MAX]; /* the part of the path still to walk */
 	unsigned int n_links;
 };
@@ -230,7 +231,7 @@ static int give_name(int fd, int folder_fd, const char *new, struct write_outcom
 
 /*
  * Open a new file in the directory, without a name if the file system supports this, otherwise
- * called NEW. Set *IS_NAMED accordingly.
+ * called NEW. Set *IS_NAMED to whether the file has the name.
  */
 static int open_new(int folder_fd, const char *new, bool *is_named, struct write_outcome *outcome)
 {

@@ -38,7 +38,7 @@ struct annotation {
 	const char **lines; /* pointers into text; lines[n_lines] is the end of the text */
 	size_t n_lines;
 	struct line_span *patterns;
-	struct line_spans spans; /* `patterns` as a list with its length */
+	struct line_spans spans; /* `patterns` with their number */
 	struct line_places places;
 	const char *exe;
 	pid_t pid;
@@ -208,8 +208,7 @@ static struct counted_line *count_lines(const struct report *report, size_t *n)
 enum { TAB = 8 };
 
 /*
- * Write a line, with tabs expanded to blanks: the text does not start at a tab stop of the
- * terminal.
+ * Write a line with tabs expanded to blanks, since the columns before the line shift its tab stops.
  */
 static void print_line(const char *text, const char *end)
 {

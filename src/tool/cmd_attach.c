@@ -17,7 +17,7 @@
 
 /*
  * Print the error of process PID. If there are several processes, put "pid PID" before the message,
- * unless the message begins with it.
+ * unless the message begins with "pid PID" already.
  */
 static int say_process_error(const struct options *options, pid_t pid, int err)
 {
@@ -80,7 +80,10 @@ static int update_all(const struct options *options, struct opened *opened)
 	return code;
 }
 
-/* Undo temporary changes. Returns CODE, or an error's code if undoing fails. */
+/*
+ * Undo temporary changes. Return CODE or, if CODE is EXIT_DONE and undoing fails, the exit code for
+ * that error.
+ */
 static int undo_all(const struct options *options, struct opened *opened, int code)
 {
 	for (size_t i = 0; i < options->n_pids; i++) {
@@ -127,8 +130,8 @@ static int wait_for_end(const struct options *options, struct session *session)
 }
 
 /*
- * Switch the probes, measure, and undo temporary changes. The caller must have loaded the meter: if
- * loading it fails, no process has been changed yet.
+ * Switch the probes, measure, and undo temporary changes. The caller must have loaded the meter
+ * before, so that no process has been changed if loading fails.
  */
 static int do_all(struct options *options, struct opened *opened, struct session *session,
 		  struct measure_session *measure_session)
@@ -278,7 +281,10 @@ static int find_exe_processes(struct options *options)
 	size_t n;
 	int code = EXIT_DONE, err;
 
-	/* The meter also searches, and warns of processes that it cannot inspect. */
+	/*
+	 * If something is to be measured, be quiet here: the meter searches, too, and then warns of
+	 * the processes that it cannot inspect.
+	 */
 	options->quiet = quiet || options_measure(options);
 	err = ocp_find_processes(options->ctx, options->exe, &pids, &n);
 	options->quiet = quiet;

@@ -23,10 +23,14 @@ struct repair_outcome {
 	struct ocp_findings *left;
 	size_t n_int3s; /* number of int3s removed */
 	struct unheld_int3s unheld;
-	const char *why_unheld; /* why unheld int3s stay; NULL: perhaps another uprobe */
+	/*
+	 * why int3s without a holder could not be removed; NULL: unknown, perhaps another uprobe is
+	 * there
+	 */
+	const char *why_unheld;
 };
 
-/* Return true if there are int3s that certainly have no holder. */
+/* Return true if there are int3s without a holder, and it is certain that they have none. */
 static bool are_left_over(const struct unheld_int3s *unheld)
 {
 	return unheld->n && !*unheld->doubt;
@@ -212,8 +216,8 @@ static struct json_object *holders_json(const struct holders *holders)
 }
 
 /*
- * Add the links of kept meters to HOLDERS: no process holds these links open. Leave out meters that
- * cannot be read.
+ * Add the links of kept meters to HOLDERS, since a search for processes that hold links does not
+ * find these: no process has them open. Leave out meters that cannot be read.
  */
 static int add_kept(struct ocp_process *proc, struct options *options, struct holders *holders)
 {
@@ -297,7 +301,7 @@ static struct json_object *repaired_json(const struct repair_outcome *outcome)
 
 /*
  * Print the diagnosis and the result of the repair. OUTCOME is NULL if no repair was requested, or
- * if it failed.
+ * if the repair has failed.
  */
 static void print_diagnosis_json(const struct ocp_process *proc, const struct diagnosis *diagnosis,
 				 const struct repair_outcome *outcome)
@@ -339,7 +343,7 @@ static void print_repaired(const struct ocp_repaired *r)
 
 /*
  * Remove leftover int3s. int3s that cannot be removed (for example without CAP_BPF) do not make the
- * repair fail, since they may be in use. The reason stays in the ctx.
+ * repair fail, since a uprobe may be using them. The reason stays in the ctx.
  */
 static void remove_int3s(struct options *options, struct ocp_process *proc,
 			 struct repair_outcome *outcome)

@@ -28,8 +28,9 @@ struct function_row {
 	int line;	    /* 0: unknown */
 	/* The cost of counting calls: "cheap", "expensive", "impossible"; NULL: unknown. */
 	const char *cost;
-	const char *reason; /* why calls cannot be counted; NULL: they can be, or it is unknown */
-	const char *image;  /* the file that contains the function */
+	/* why calls cannot be counted; NULL: they can be, or it is unknown whether they can be */
+	const char *reason;
+	const char *image; /* the file that contains the function */
 };
 
 /* ---- table ---------------------------------------------------------------------------------- */
@@ -52,7 +53,7 @@ static const char *arity_text(const struct function *function, char text[8])
 {
 	if (function->arity == ARITY_UNKNOWN)
 		return "-";
-	/* A negative arity: the argument is one tuple. */
+	/* A negative arity -N: the function takes one tuple of N elements. */
 	if (function->arity < 0)
 		snprintf(text, 8, "(%d)", -function->arity);
 	else
@@ -260,7 +261,7 @@ static int find_sources(struct ocp_ctx *ctx, const struct code_image *image,
 	for (size_t i = 0; !err && i < n; i++) {
 		/*
 		 * Skip initialisers: the code of a module's top level may begin with an inlined
-		 * function.
+		 * function, whose line would be wrong here.
 		 */
 		if (rows[i].function->is_initialiser)
 			continue;

@@ -32,15 +32,17 @@
 /* ---- pauses --------------------------------------------------------------------------------- */
 
 /*
- * The maximum number of rows; a row has 4 KB, and counts one phase in one domain. The pauses of
- * further domains are in the sums only.
+ * The maximum number of rows for pauses by domain. A row has 4 KB, and counts the pauses of one
+ * phase in one domain. Without a row, the pauses of a domain are only part of the sums over all
+ * domains.
  */
 enum { MAX_DOMAIN_ROWS = 1024 };
 
 struct gc_pauses {
 	struct ocp_process *proc;
 	struct ocp_meter *meter;
-	struct ocp_sample *last; /* at the end of the last interval, or at the start */
+	/* the sample at the end of the last interval; before that, the sample at the start */
+	struct ocp_sample *last;
 	struct ocp_sample *shown;
 };
 
@@ -62,7 +64,8 @@ static int request_phases(struct ocp_ctx *ctx, struct ocp_meter *meter, const st
 		err = places[i].timed_vas[0] ? ocp_meter_time(meter, places[i].name, NULL)
 					     : ocp_meter_count(meter, places[i].name);
 	}
-	return err || n ? err : -ENODATA; /* the ctx has the message of the last phase */
+	/* If no phase can be measured, the ctx has the message of the last one. */
+	return err || n ? err : -ENODATA;
 }
 
 static int ask_for_phases(struct ocp_ctx *ctx, struct ocp_meter *meter, pid_t pid, const char *exe)
@@ -168,7 +171,10 @@ static int gc_pauses_read(struct gc_pauses *pauses, bool is_total, const struct 
 enum { HZ = 499 };
 
 struct collector_share {
-	struct ocp_ctx *ctx; /* its messages are not shown: without samples no line is printed */
+	/*
+	 * a separate ctx, whose messages are not shown: if sampling fails, only the line is missing
+	 */
+	struct ocp_ctx *ctx;
 	struct profiler_spec spec;
 	struct profiler *profiler;
 	struct frame_names *names;
@@ -245,8 +251,9 @@ struct gc_report {
 	const char *exe;
 	const struct runtime *runtime;
 	const struct gc_gauges *now;
-	const struct gc_gauges *before; /* at the start of the span; the domains are not used */
-	int64_t at_ns;			/* time of the report, since the start of the command */
+	/* the figures at the start of the span; those of single domains are not used */
+	const struct gc_gauges *before;
+	int64_t at_ns; /* time of the report, since the start of the command */
 	int64_t span_ns;
 	const struct ocp_sample *pauses; /* pauses in the span; NULL: not measured */
 	bool is_total;			 /* the span is the whole session; otherwise an interval */
@@ -256,8 +263,8 @@ struct gc_report {
 enum { GC_JSON_VERSION = 1 };
 
 /*
- * Return the words that the program has allocated. Promoted words are in both the minor and the
- * major sum.
+ * Return the words that the program has allocated. Promoted words are subtracted, since both the
+ * minor and the major sum include them.
  */
 static double allocated(const struct gc_words *words)
 {
@@ -552,7 +559,8 @@ struct gc_session {
 	struct collector_share *share; /* NULL: the CPU time is not sampled */
 	int64_t start_ns;
 	/*
-	 * Figures and their times: at the start, at the start of the interval, and the latest ones.
+	 * Figures and the times when they were read: at the start, at the start of the current
+	 * interval, and the latest ones.
 	 */
 	struct gc_gauges first, before, now;
 	int64_t first_ns, before_ns, now_ns;

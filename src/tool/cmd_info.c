@@ -150,7 +150,8 @@ static const char *cell(const struct ocp_process *proc, const struct ocp_site *s
 }
 
 /*
- * Print the row of SITE, or the headings if SITE is NULL. Without PRINT, only widen WIDTHS for it.
+ * Print the row of SITE, or the headings if SITE is NULL. Without PRINT, only widen WIDTHS for the
+ * row.
  */
 static void print_site(const struct ocp_process *proc, const struct ocp_site *site, int *widths,
 		       bool print)
@@ -268,7 +269,7 @@ enum { EXAM_MS = 10000 };
 
 /* The process that traces the examined process. */
 struct tracer {
-	pid_t pid; /* 0: none */
+	pid_t pid; /* 0: there is no tracer */
 	char name[64];
 };
 
@@ -380,8 +381,8 @@ static int run_info(struct options *options)
 	if (!verdicts)
 		return say_error(options->ctx, -ENOMEM);
 	/*
-	 * As root, this process must not spend time and memory on a file that any user may have
-	 * made.
+	 * Let the examiner read files of other users first: as root, this process must not spend
+	 * time and memory on a file that any user may have made.
 	 */
 	verdicts_set_strangers(verdicts);
 	do

@@ -58,8 +58,8 @@ struct follow_files {
 };
 
 /*
- * Describes an executable. It is an OCaml program if it contains OCaml's native runtime or OCaml
- * probes.
+ * What is known about an executable. is_one is true if it is an OCaml program: it contains OCaml's
+ * native runtime or OCaml probes.
  */
 struct follow_program {
 	dev_t dev;
@@ -69,7 +69,10 @@ struct follow_program {
 	size_t n_probes;
 };
 
-/* The inode alone does not identify the contents: files are replaced and rewritten. */
+/*
+ * An examined file. Its size and the time of its last change are also compared, since the inode
+ * alone does not identify the contents: files are replaced and rewritten.
+ */
 struct follow_file {
 	dev_t dev;
 	ino_t ino;
@@ -204,7 +207,10 @@ static void follow_files_free(struct follow_files *files)
 enum {
 	ROUND_NS = 100 * 1000 * 1000,
 	ROUND_WITH_EVENTS_MS = 5000,
-	/* When to examine a new child: if it will execute another file, it does so soon. */
+	/*
+	 * A new child is examined this time after its fork: if it executes another file at all, it
+	 * usually does so soon.
+	 */
 	CHILD_NS = 50 * 1000 * 1000,
 	MAX_CHILDREN = 256,
 	PAUSE_PER_ROUND = 20, /* pause between rounds, as a multiple of the round's duration */
@@ -217,7 +223,8 @@ struct ocaml_process {
 	char *exe;
 	struct follow_program program;
 	struct container container;
-	bool has_status; /* the kernel has reported that the first thread has ended */
+	/* the kernel has reported the end of the first thread, and with it `status` */
+	bool has_status;
 	int status;
 };
 
@@ -240,9 +247,10 @@ struct follower {
 	struct options *options;
 	struct find_memory memory;
 	struct follow_files files;
-	struct ocaml_process *followed; /* unsorted */
+	struct ocaml_process *followed; /* the processes that run OCaml programs, unsorted */
 	size_t n_followed;
-	struct looked_at *looked_at; /* in ascending order of the pids */
+	/* the processes that were examined, in ascending order of the pids */
+	struct looked_at *looked_at;
 	size_t n_looked_at;
 	bool is_first_round;
 	int events; /* descriptor of the kernel's process events; negative: none */
@@ -257,9 +265,9 @@ struct follower {
 
 /* How a process has ended. */
 struct ending_of {
-	bool runs_another; /* it has executed another file */
+	bool runs_another; /* the process still runs, but has executed another file */
 	bool is_known;
-	int status; /* as waitpid(2) encodes it */
+	int status; /* the status of the process, as waitpid(2) encodes it */
 };
 
 static void write_event_json(const char *event, const struct ocaml_process *process,
@@ -447,7 +455,7 @@ static struct ocaml_process *find_followed(const struct follower *f, pid_t pid)
 
 /*
  * Examine PROCESS, a process of the current round, unless it runs the same file as before. BEFORE
- * is the earlier look at the process; NULL: there was none.
+ * says which file the process ran when it was last examined; NULL: this is not known.
  */
 static int follow_process(struct follower *f, const struct known_process *process,
 			  const struct looked_at *before)
@@ -526,7 +534,7 @@ static int follow_all(struct follower *f)
 
 /* ---- events of the kernel ------------------------------------------------------------------- */
 
-/* Examine process PID, unless it is followed already with the file that it runs now. */
+/* Examine process PID, unless it is followed already and still runs the same file. */
 static int follow_pid(struct follower *f, pid_t pid)
 {
 	struct known_process process = { .pid = pid };
@@ -552,7 +560,7 @@ static void add_child(struct follower *f, const struct proc_event_seen *event)
 			(struct new_child){ event->pid, session_now_ns() + CHILD_NS };
 }
 
-/* Examine the children that are due. The children are in the order of time. */
+/* Examine the new children whose time has come. The array is sorted by this time. */
 static int follow_children(struct follower *f)
 {
 	const int64_t now_ns = session_now_ns();
@@ -593,7 +601,10 @@ static int follow_events(struct follower *f, bool *lost)
 		if (event.kind == PROC_EVENT_ENDED)
 			note_ending(f, &event);
 		if (event.kind == PROC_EVENT_EXECUTED) {
-			/* The process id may be the reused id of an ended process. */
+			/*
+			 * First report the processes that have ended: the id of this process may be
+			 * the reused id of one of them.
+			 */
 			end_those_that_ended(f);
 			err = follow_pid(f, event.pid);
 		}
@@ -629,7 +640,7 @@ static enum ending follow_round(void *data)
 	return NOT_ENDED;
 }
 
-/* When the time of --for is over: follow a last round, and end. */
+/* Called when the time of --for is over: follow a last round, and end. */
 static enum ending follow_last_round(void *data)
 {
 	const enum ending ending = follow_round(data);
@@ -655,7 +666,7 @@ static enum ending on_kernel_events(void *data, short revents)
 	return take_kernel_events(data);
 }
 
-/* For the output, poll(2) only reports that the reader has gone. */
+/* End when the reader of the output has gone, which poll(2) reports as POLLERR. */
 static enum ending on_output(void *data, short revents)
 {
 	(void)data;
@@ -762,7 +773,8 @@ static int print_program(struct options *options, const struct ocp_program *prog
 }
 
 /*
- * Say why no probes are listed. A plugin may have sites whose probe names are in the host program.
+ * Say why no probes are listed. A plugin may have sites whose probe names are in the program that
+ * loads it.
  */
 static void explain_none(const struct options *options, const struct ocp_program *prog)
 {

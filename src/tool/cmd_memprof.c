@@ -89,8 +89,8 @@ static void memtrace_file_abandon(struct memtrace_file *file)
 }
 
 /*
- * Begin the file PATH for a profile of PID with SPEC. If PATH is NULL, set *OUT to NULL. PATH and
- * NAMES must exist as long as *OUT.
+ * Begin the file PATH for a profile of PID with SPEC. If PATH is NULL, no file is wanted: set *OUT
+ * to NULL. PATH and NAMES must exist as long as *OUT.
  */
 static int memtrace_file_open(struct ocp_ctx *ctx, const char *path, pid_t pid,
 			      const struct memprof_spec *spec, struct heap_names *names,
@@ -180,13 +180,14 @@ struct memprof_report {
 	bool lifetimes; /* print lifetimes, too */
 };
 
-/* JSON, a line for each event. */
+/* The contents of the first line of the JSON output, after which there is a line for each event. */
 struct memprof_json_head {
 	int pid;
 	double rate;
 	uint32_t depth, ocaml;
-	bool by_probes;	  /* events come through eBPF */
-	int64_t after_ns; /* from the request to the start in a domain; -1: not started */
+	bool by_probes; /* the events come through eBPF, not through the ring */
+	/* time from the request to the first start of the profile in a domain; -1: not started */
+	int64_t after_ns;
 };
 
 enum { TOP_SITES = 25, MEMPROF_JSON_VERSION = 1 };
@@ -215,7 +216,7 @@ static double share(uint64_t part, uint64_t all)
 	return all ? 100.0 * (double)part / (double)all : 0;
 }
 
-/* Print what is missing in the report, and why. memprof_print_table() prints the same lines. */
+/* Print what is missing in the report, and why. memprof_print_table() includes these lines. */
 static void memprof_print_losses(const struct memprof_report *report, FILE *to)
 {
 	const struct memprof_losses *losses = &report->losses;
@@ -432,7 +433,8 @@ enum {
 	 * time from the program.
 	 */
 	READ_NS = 20 * 1000 * 1000,
-	SOON_NS = 5 * 1000 * 1000, /* while many events come, to keep space free in the ring */
+	/* the time between two looks while many events come, to keep space free in the ring */
+	SOON_NS = 5 * 1000 * 1000,
 	MANY_EVENTS = 2000,
 	TURN_NS = 100 * 1000 * 1000,
 	EVENTS_A_LOOK = 256, /* events between two looks at the clock */
@@ -455,14 +457,14 @@ struct memprof_run {
 	struct session_timer timers[N_TIMERS];
 	const struct memprof_options *own;
 	struct memprof_session *memprof;
-	struct memprof_probes *probes; /* NULL: events come out of the ring */
+	struct memprof_probes *probes; /* NULL: events come through the ring, not through eBPF */
 	struct heap_names *names;
 	struct heap *heap;
 	struct memtrace_file *memtrace;
 	size_t n_said; /* number of stacks printed as JSON */
 	int64_t asked_ns, start_ns, end_ns;
 	int64_t read_ns;	/* time until the next look at the ring */
-	uint64_t start_time_ns; /* since 1970 */
+	uint64_t start_time_ns; /* the time of the start, in nanoseconds since 1970 */
 	struct memprof_answers answers;
 	int err;
 	bool has_said_sampling;
@@ -598,8 +600,8 @@ static bool next_event(const struct memprof_run *r, struct memprof_event *event)
 
 /*
  * Take the events that have come. Stop after TURN_NS, since a program may write faster than the
- * tool reads. If ALL, take the events that have come up to now without this limit; later events are
- * not taken any more.
+ * tool reads. If ALL, take all events that have come before this call, however long it takes; leave
+ * out later events.
  */
 static int take_events(struct memprof_run *r, bool all)
 {
@@ -668,8 +670,8 @@ static void await_start(struct memprof_run *r)
 }
 
 /*
- * Say once that samples are taken. This may be late: a program that is blocked starts the profile
- * only when it runs again.
+ * Say once that samples are taken. Sampling may begin late: a program that is blocked starts the
+ * profile only when it runs again.
  */
 static void say_sampling(struct memprof_run *r)
 {
@@ -731,7 +733,7 @@ static enum ending look(void *data)
 	r->timers[TIMER_LOOK].period_ns = r->read_ns;
 	if (ending != NOT_ENDED || !r->answers.is_closed)
 		return ending;
-	/* An ending process closes its files slightly before its end. */
+	/* An ending process closes its files slightly before its end: wait for the end. */
 	session_wait(r->session, session_now_ns() + GONE_NS);
 	return ENDED_WITH_PROCESS;
 }
@@ -809,7 +811,10 @@ static int write_profile(struct memprof_run *r)
 	if (r->own->folded && !err)
 		folded_write(&profile, stdout);
 	profile_free(&profile);
-	/* The pprof file has both values, allocated words first. */
+	/*
+	 * A pprof file contains the allocated words and the live words: make the profile again, by
+	 * allocated words.
+	 */
 	if (err || !r->own->pprof)
 		return err;
 	err = heap_profile_make(ctx, r->heap, r->names, r->own->spec.rate, false, &profile);
@@ -897,8 +902,9 @@ static int run_memprof_session(struct memprof_run *r)
 }
 
 /*
- * Check that the program is linked with the library. If it is not, and runs native OCaml code, the
- * hint is to sample allocation without the library, or says why this is not possible.
+ * Check that the program is linked with the library. If the program is not linked with the library
+ * but runs native OCaml code, the hint of the error says how to sample allocation without the
+ * library, or why this is not possible.
  */
 static int check_linked(struct ocp_ctx *ctx, pid_t pid, const struct memprof_spec *spec)
 {

@@ -184,7 +184,10 @@ enum {
 	DEFAULT_HZ = 99,
 	MAX_HZ = 10000,
 	MAX_PROCESSES = 64,
-	REFRESH_NS = 100 * 1000 * 1000, /* to find loaded code, and processes that start and end */
+	/*
+	 * time between two searches for loaded code, and for processes that have started or ended
+	 */
+	REFRESH_NS = 100 * 1000 * 1000,
 	BUDGET_NS = 100 * 1000 * 1000,
 };
 
@@ -201,14 +204,19 @@ struct profile_session {
 	const struct profile_options *own;
 	struct read_profile old; /* the older profile to compare with */
 	struct profiler *profiler;
-	struct calibration *calibration; /* the cost of a uprobe; only with a budget for words */
+	/* measures the cost of a uprobe; NULL unless allocated words are sampled with a budget */
+	struct calibration *calibration;
 	struct frame_names *names;
 	int64_t start_ns, end_ns;
-	uint64_t start_time_ns; /* since 1970 */
-	/* The budget applies from cost_since_ns on, to costs above cost_ns. */
+	uint64_t start_time_ns; /* the time of the start, in nanoseconds since 1970 */
+	/*
+	 * The budget limits what the samples cost from the time cost_since_ns on. cost_ns is the
+	 * total cost at that time.
+	 */
 	int64_t cost_since_ns;
 	double cost_ns;
-	int64_t large_end_ns; /* when sampling of large blocks stopped; 0: it has not */
+	/* when the sampling of large blocks was stopped; 0: it was not stopped */
+	int64_t large_end_ns;
 	bool is_over_budget;
 	bool is_foreign; /* no OCaml code in any process */
 	bool is_empty;	 /* no samples */
@@ -445,7 +453,7 @@ static enum ending check_budget(void *data)
 		return NOT_ENDED;
 	s->is_over_budget = true;
 	if (!s->large_end_ns && cost.large_ns > 0) {
-		profiler_stop_large(s->profiler); /* this takes a while */
+		profiler_stop_large(s->profiler); /* takes a while, so read the clock again */
 		s->large_end_ns = s->cost_since_ns = session_now_ns();
 		say("large blocks: sampling stopped after %.3f s, later ones are missing: CPU "
 		    "overhead %.2f%% exceeds the budget of %g%%",

@@ -26,7 +26,7 @@ static void say_who_counts(const struct options *options, const struct ocp_meter
 	const size_t n_asked = meter->n_asked, n = ocp_meter_process_count(meter) - n_asked;
 	int pid;
 
-	/* Only a meter that was found inside processes has a list of the processes that count. */
+	/* Only a meter that was found inside processes (is_found) knows which processes count. */
 	if (options->quiet || !meter->is_found || (!n && meter->n_alive == n_asked))
 		return;
 	pid = (int)ocp_meter_process(meter, 0);
@@ -114,7 +114,10 @@ static int remove_incomplete(const struct options *options)
 	return EXIT_DONE;
 }
 
-/* Refuse if a running tool counts the process: detaching would take the counters from that tool. */
+/*
+ * Return an error if a running tool counts in the process: detaching would take the counters from
+ * that tool.
+ */
 static int check_tool(const struct options *options)
 {
 	const pid_t tool = options->pid ? found_living_tool(options->ctx, options->pid) : 0;

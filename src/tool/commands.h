@@ -14,7 +14,7 @@
 struct tool_command {
 	const char *name;
 	const struct help *help;
-	const struct command *command; /* NULL: the program ocaml-probes-NAME */
+	const struct command *command; /* NULL: NAME is a separate program, ocaml-probes-NAME */
 };
 
 /* All commands, sorted by name; the last name is NULL. */

@@ -26,7 +26,7 @@
 struct word_completion {
 	struct ocp_ctx *ctx;
 	const struct tool_command *command;
-	int n; /* words after the command */
+	int n; /* the number of words after the command */
 	char **words;
 	const char *word;   /* the last word */
 	size_t n_kept;	    /* bytes at the start of the word that stay unchanged */
@@ -180,8 +180,8 @@ static bool is_listed(const char *list, size_t bytes, const char *name)
 }
 
 /*
- * Offer the probe NAME unless it is in the list already. Names consist of A-Z a-z 0-9 _ (the
- * library refuses others), so a shell needs no quoting.
+ * Offer the probe NAME, unless the list that the user types has it already. Names consist of A-Z
+ * a-z 0-9 _ (the library refuses others), so a shell needs no quoting.
  */
 static void offer_probe(const struct word_completion *request, size_t n_option, const char *name)
 {
@@ -277,8 +277,8 @@ static void offer_args_in(struct arg_offers *offers, const struct ocp_program *p
 }
 
 /*
- * Offer probe arguments of the given process or file: of the probes named in the words before, or
- * of all probes if none is named.
+ * Offer the arguments of probes of the given process or file: of the probes named in the words
+ * before the last, or of all probes if these words name none.
  */
 static void offer_args(const struct word_completion *request)
 {
@@ -299,7 +299,10 @@ static void offer_args(const struct word_completion *request)
 	ocp_program_free(prog);
 }
 
-/* Offer the OCaml functions of the given process or file, except names that a shell would quote. */
+/*
+ * Offer the OCaml functions of the given process or file, except those whose names a shell would
+ * have to quote.
+ */
 static void offer_functions(const struct word_completion *request)
 {
 	static const char plain[] =

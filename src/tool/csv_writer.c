@@ -201,7 +201,7 @@ static void write_hit(const struct ocp_hit *hit, const struct named_frames *fram
 	size_t n;
 	FILE *text = open_memstream(&args, &n);
 
-	(void)frames; /* NULL: --csv excludes --stack */
+	(void)frames; /* always NULL, since --csv cannot be combined with --stack */
 	if (is_first)
 		print_header(wall_ns);
 	if (text) {
@@ -214,7 +214,7 @@ static void write_hit(const struct ocp_hit *hit, const struct named_frames *fram
 	result_add_text(&row, NULL, "name", hit->probe);
 	result_add_uint(&row, NULL, "pid", (uint64_t)hit->pid);
 	result_add_uint(&row, NULL, "tid", (uint64_t)hit->tid);
-	/* Skip the leading space. */
+	/* Skip the space with which the text begins. */
 	result_add_text(&row, NULL, "args", args && args[0] ? args + 1 : "");
 	print_row(&row, wall_ns);
 	free(args);

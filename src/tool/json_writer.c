@@ -265,7 +265,7 @@ static struct json_object *uses_without_site_json(const struct ocp_sample *sampl
 	return array;
 }
 
-/* Add the member "groups", with all groups, sorted by value; nothing without --by. */
+/* Add the member "groups": all groups, sorted by value. Without --by, add nothing. */
 static void add_groups(struct json_object *top, const struct report *report)
 {
 	const struct value_groups *groups = sample_value_groups(report->sample);

@@ -29,8 +29,9 @@ struct site_listing {
 	const struct ocp_program *prog;
 	struct probe_place *places; /* sorted by probe, then by address */
 	size_t n;
-	char *names;		  /* the files' names */
-	int widths[N_PADDED + 1]; /* the last cell of a line has no width */
+	char *names; /* the files' names */
+	/* widths of the padded columns; the last cell of a line is not padded */
+	int widths[N_PADDED + 1];
 };
 
 static int open_listing(const struct ocp_program *prog, struct site_listing *listing)
@@ -65,8 +66,8 @@ static const char *next_operand(const char **text, size_t *n)
 }
 
 /*
- * Return the place in OPERAND, which follows the size and "@", and set *N to its length. Return "-"
- * if the compiler recorded no place.
+ * Return the place in OPERAND, which is the text after the size and "@", and set *N to its length.
+ * Return "-" if the compiler recorded no place.
  */
 static const char *place_in(const char *operand, size_t *n)
 {
@@ -97,8 +98,8 @@ static void put_cells(struct site_listing *listing, const char *const cells[N_PA
 }
 
 /*
- * Print a line for each argument of the site, or without PRINT only widen the columns for it. A
- * site without arguments has one line.
+ * Print a line for each argument of the site. Without PRINT, only widen the columns for these
+ * lines. A site without arguments has one line.
  */
 static void put_site(struct site_listing *listing, const struct probe_place *place, bool print)
 {

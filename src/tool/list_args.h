@@ -16,8 +16,8 @@ int list_args_print(struct options *options, const struct ocp_program *prog);
 struct json_object *list_args_json(const struct ocp_program *prog);
 
 /*
- * Return "NAME:TYPE=OPERAND" for each argument of a site, as far as the parts are known. The caller
- * frees the text. Return NULL if memory runs out.
+ * Return a text with "NAME:TYPE=OPERAND" for each argument of a site; parts that are not known are
+ * left out. The caller frees the text. Return NULL if memory runs out.
  */
 char *args_text(const char *arg_names, const char *operands);
 

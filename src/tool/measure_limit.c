@@ -27,9 +27,9 @@ enum {
 	MOST_TIMES = 100,
 };
 
-/* A share of a core. Lower costs are small: see cpu_share_is_small(). */
+/* Costs below this share of a core count as small, see cpu_share_is_small(). */
 static const double LEAST_COST = 0.01;
-/* Report slowdowns from this factor on. */
+/* Slowdowns below this factor are not reported. */
 static const double LEAST_TOLD = 1.5;
 
 struct look {
@@ -51,7 +51,7 @@ static const struct look *last_look(const struct cpu_process *process)
 
 /* ---- children ------------------------------------------------------------------------------- */
 
-/* Return the page faults of the ended children of PID. Each child has at least one. */
+/* Return the number of page faults of the ended children of PID. Each child has at least one. */
 static uint64_t child_faults(pid_t pid)
 {
 	char path[64], line[1024];
@@ -63,7 +63,7 @@ static uint64_t child_faults(pid_t pid)
 	file = fopen(path, "re");
 	if (!file)
 		return 0;
-	/* pid (name) state ppid pgrp session tty_nr tpgid flags minflt cminflt */
+	/* the line is: pid (name) state ppid pgrp session tty_nr tpgid flags minflt cminflt ... */
 	end = fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
 	if (end)
 		sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %" SCNu64, &faults);
@@ -139,8 +139,8 @@ static int add_cpu_process(struct cpu_shares *shares, pid_t pid, const struct lo
 }
 
 /*
- * Add the current processes, before their first hits are read, so that their CPU time up to now is
- * left out.
+ * Add the current processes before their first hits are read: their CPU time is recorded from now
+ * on, not from their start.
  */
 static int add_first(struct cpu_shares *shares, int64_t now_ns)
 {
@@ -361,8 +361,9 @@ void cpu_shares_free(struct cpu_shares *shares)
 /* ---- the limit ------------------------------------------------------------------------------ */
 
 /*
- * Limits of the share of CPU time. The limit for probes is higher, since somebody chose their
- * places. The lower limit applies to functions and lines, and to all measurements with --stack.
+ * Limits of the share of CPU time. The limit for probes is higher, since the authors of the program
+ * have chosen the places of the probes. The lower limit applies to functions and lines, and to all
+ * measurements with --stack.
  */
 static const double LIMIT_OF_PROBES = 0.5, LIMIT_OF_CODE = 0.2;
 
@@ -403,7 +404,7 @@ enum {
 /* From this share on, measuring is refused: the program would run twice as long. */
 static const double REFUSED = 0.5;
 
-/* Record the hits within PART_NS. */
+/* Record the hits of the part that is switched on now, over a time of PART_NS. */
 static int look_at_part(struct ocp_meter *meter, struct cpu_shares *shares)
 {
 	const struct timespec a_while = { 0, PART_NS };
@@ -432,13 +433,14 @@ static int look_at_parts(struct ocp_meter *meter, struct cpu_shares shares[PARTS
 }
 
 /*
- * Return the CPU time that the hits of all parts would take together, in units of the CPU time of
+ * Return the CPU time that the hits of all parts would take together, divided by the CPU time of
  * the program without hits. For one part, this is the share of the hits in the CPU time, divided by
- * the remaining share.
+ * 1 minus this share.
  */
 static double add_parts(const struct cpu_shares shares[PARTS], const struct ocp_costs *costs)
 {
-	const double least = 0.01; /* least share of CPU time left to the program */
+	/* assume that at least this share of the CPU time is left to the program */
+	const double least = 0.01;
 	double times = 0;
 
 	for (size_t i = 0; i < PARTS; i++) {

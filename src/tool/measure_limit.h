@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The share of each process's CPU time that is spent on hits, and the default limit of this share
- * for `attach`, without --budget. The programs may belong to other people, and the user often
- * cannot foresee the number of hits. The CPU time is read from the CPU clock of the process, which
+ * Measure the share of each process's CPU time that is spent on hits. `attach` without --budget has
+ * a default limit of this share, since the programs may belong to other people, and the user often
+ * cannot foresee the number of hits. The CPU time is read from the CPU clock of the process, and
  * includes the time of the hits.
  */
 #ifndef TOOL_MEASURE_LIMIT_H
@@ -27,13 +27,17 @@ struct cpu_shares {
 	size_t n;
 	uint64_t past_hits;   /* hits of processes that have ended */
 	int64_t past_cpu_ns;  /* CPU time of processes that have ended */
-	struct hit_sums sums; /* of all hits */
-	bool is_unknown;      /* it is not known which process caused which hits */
-	int64_t began_ns;     /* the time of the first look */
-	int64_t looked_ns;    /* the time of the last look; 0: there was none */
+	struct hit_sums sums; /* sums over all hits */
+	/* it is not known which process has caused which hits, so no share is known */
+	bool is_unknown;
+	int64_t began_ns;  /* the time of the first cpu_shares_look() */
+	int64_t looked_ns; /* the time of the last cpu_shares_look(); 0: there was none */
 };
 
-/* The cost of the hits, and the CPU time that includes it, of one process or of all processes. */
+/*
+ * The cost of the hits of one process or of all processes in some span of time, and the CPU time of
+ * these processes in this span, which includes the cost.
+ */
 struct cpu_share {
 	pid_t pid;
 	double cost_ns, cpu_ns, span_ns;
@@ -64,20 +68,23 @@ bool cpu_share_is_small(const struct cpu_share *share);
 /* Return the share, limited to 1: the clocks and the calibrated cost are not exact. */
 double cpu_share_of(const struct cpu_share *share);
 /*
- * The size of the text of slowdown_text(). This function writes "it runs at least 12 times slower"
- * to TEXT, with RUNS in place of "it runs", or "" if the slowdown is below 1.5 times. "At least",
- * since the cost of a hit is the lowest one that was seen. Returns TEXT.
+ * slowdown_text() writes "it runs at least 12 times slower" to TEXT, with RUNS in place of "it
+ * runs", or "" if the slowdown is below 1.5 times, and returns TEXT. The text says "at least",
+ * since it is computed with the lowest cost of a hit that was seen.
  */
 enum { SLOWDOWN_BYTES = 96 };
 /*
- * The size of the text of share_text(). This function writes ", 91.94% of the program's CPU time:
- * it runs at least 12 times slower" to TEXT, or "" if SHARE is NULL. Returns TEXT.
+ * share_text() writes ", 91.94% of the program's CPU time: it runs at least 12 times slower" to
+ * TEXT, or "" if SHARE is NULL, and returns TEXT.
  */
 enum { SHARE_BYTES = SLOWDOWN_BYTES + 64 };
 const char *share_text(char text[SHARE_BYTES], const struct cpu_share *share);
 const char *slowdown_text(char text[SLOWDOWN_BYTES], const char *runs, double share);
 
-/* Return the limit: 0.2 for 20%. Return 0 if OPTIONS lift the limit or set a budget. */
+/*
+ * Return the default limit of the share of CPU time, 0.2 for 20%. Return 0 if OPTIONS lift this
+ * limit or set a budget.
+ */
 double measure_limit_of(const struct options *options);
 /*
  * Before the attach, if S measures thousands of places: measure each place for a moment, one part

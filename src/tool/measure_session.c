@@ -60,7 +60,10 @@ static void give_reason(struct chosen_engine *chosen, bool is_inside, const char
 	snprintf(chosen->reason, sizeof(chosen->reason), "%s%s", before, reason);
 }
 
-/* Create and open the meter that OPTIONS describe. */
+/*
+ * Create and open the meter that OPTIONS describe, with the engine `inside` if IS_INSIDE, otherwise
+ * with BPF.
+ */
 static int open_trial_meter(const struct options *options, struct ocp_process **procs, size_t n,
 			    bool is_inside, struct ocp_meter **meter)
 {
@@ -299,8 +302,8 @@ static enum ending show_progress(void *data)
 }
 
 /*
- * Return the time of day at AT_NS after the start. If the clock was set since then, the result is
- * by the present setting.
+ * Return the time of day at AT_NS after the start. If somebody has set the clock since then, the
+ * result is the time that the clock would have shown with its present setting.
  */
 static int64_t day_time(const struct measure_session *s, int64_t at_ns)
 {
@@ -434,7 +437,10 @@ static enum ending refresh(void *data)
 	size_t n_new;
 
 	s->err = ocp_meter_refresh(s->meter, &n_new);
-	/* The counts up to now are valid, so print them. */
+	/*
+	 * -ESTALE: a file was overwritten. The counts up to now are valid, so end the session, but
+	 * print them.
+	 */
 	if (s->err == -ESTALE) {
 		s->is_stale = true;
 		end_progress(s);
@@ -490,8 +496,8 @@ static enum ending look_at_shares(struct measure_session *s)
 }
 
 /*
- * Check the limit, without waiting for the cost of a hit. Once that cost is known, the hits of the
- * last second are checked, even if they were recorded before.
+ * Check the limit, without waiting for the cost of a hit. As soon as the cost is known, the hits of
+ * the last second are checked, including hits that were recorded before it was known.
  */
 static enum ending check_limit(void *data)
 {
@@ -539,7 +545,7 @@ static int finish_measuring(struct measure_session *s)
 	struct stack_rows stacks = { 0 };
 	const bool has_stacks = s->options->request.stack_depth != 0;
 
-	/* If this look fails, the share is that of the previous look. */
+	/* If this fails, the share that is reported is the share at the previous call. */
 	look_at_shares(s);
 	s->err = ocp_meter_detach(s->meter);
 	if (!s->err && has_records(s))
@@ -549,7 +555,7 @@ static int finish_measuring(struct measure_session *s)
 		    s->options->prog);
 		return EXIT_FAILED;
 	}
-	/* The counts are valid without the costs. */
+	/* If the costs cannot be found, only warn: the counts are valid without them. */
 	if (!s->err && find_costs(s) && !s->options->quiet)
 		say("warning: %s", ocp_error(s->options->ctx));
 	if (s->err || read_sample(s, &sample))
@@ -652,7 +658,9 @@ static void say_estimate(struct measure_session *s)
 		say("%s", text);
 }
 
-/* Say by what keys starts and stops are matched, if the user did not choose the keys. */
+/*
+ * Say what joins a start to its stop (an argument or the thread), if the user has not chosen that.
+ */
 static void say_matching(struct measure_session *s)
 {
 	char *keys = meter_keys_text(s->meter), *threads = meter_threads_text(s->meter);
@@ -718,7 +726,7 @@ static void say_ended(const struct options *options)
 		say("all %zu processes have ended", options->n_pids);
 }
 
-/* Return true if all processes have ended before the command. */
+/* Return true if the session had processes, and all of them have ended before the command. */
 static bool has_outlived(const struct session *session)
 {
 	return session->n_fds > 1 && session->n_alive == 0;

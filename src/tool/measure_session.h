@@ -10,7 +10,8 @@
 /* Whether the kernel or the process itself counts: --engine. */
 struct chosen_engine {
 	bool is_inside;
-	char reason[300]; /* "": the user chose the engine, or it is the default */
+	/* why the engine was chosen; "": the user chose the engine, or it is the default */
+	char reason[300];
 };
 
 struct unread_arg {
@@ -20,7 +21,7 @@ struct unread_arg {
 
 /* The arguments that --print shows as "?", and the reasons. They are reported once, at the end. */
 struct unread_args {
-	struct unread_arg *list; /* each argument once */
+	struct unread_arg *list; /* each argument is in the list once */
 	size_t n;
 };
 
@@ -29,21 +30,21 @@ struct measure_session {
 	struct ocp_meter *meter;
 	const struct writer *writer;
 	const void *writer_data;
-	struct ocp_sample *last; /* sample of the last interval; NULL: none */
+	struct ocp_sample *last; /* the sample at the end of the last interval; NULL: none so far */
 	struct ocp_costs costs;
-	/* has_costs: find_costs() was called; lacks_costs: it failed */
+	/* has_costs: find_costs() was called; lacks_costs: find_costs() has failed */
 	bool has_costs, lacks_costs;
 	struct chosen_engine engine;
 	bool has_written;
-	uint64_t n_printed; /* printed hits */
-	uint64_t n_slow;    /* printed slow pairs */
+	uint64_t n_printed; /* number of printed hits */
+	uint64_t n_slow;    /* number of printed slow pairs */
 	struct unread_args unread;
 	bool progress;	/* show a progress line on the terminal */
 	bool line_open; /* the progress line is on the screen */
 	bool has_lines; /* lines of a source are measured */
 	bool is_stale;	/* a file was overwritten */
 	bool is_over_budget;
-	/* The default limit applies: see measure_limit.h. */
+	/* The default limit of the share of CPU time applies, see measure_limit.h. */
 	bool has_limit;
 	struct cpu_shares shares;
 	int64_t start_ns;

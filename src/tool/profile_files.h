@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The files that `profile` and `memprof` write. An existing file is replaced only when the new file
- * is complete. Until then, the new file is beside it as PATH.PID.tmp.
+ * is complete. Until then, the new file is called PATH.PID.tmp.
  */
 #ifndef TOOL_PROFILE_FILES_H
 #define TOOL_PROFILE_FILES_H
@@ -16,8 +16,8 @@ int profile_file_set(const struct command *command, const char *name, const char
 		     const char **file);
 
 /*
- * Return true if A and B lead to the same file, or will do so once the file is written. Both may be
- * NULL.
+ * Return true if the paths A and B lead to the same file, or would do so if the file existed. A and
+ * B may be NULL.
  */
 bool profile_file_is_same(const char *a, const char *b);
 
@@ -37,7 +37,7 @@ int profile_file_open(struct ocp_ctx *ctx, const char *path, struct profile_file
 FILE *profile_file_stream(struct profile_file *file);
 /* Complete the file: give it its final name. Frees FILE. */
 int profile_file_finish(struct profile_file *file);
-/* Remove what has been written. Frees FILE. Accepts NULL. */
+/* Remove the incomplete new file, and free FILE, which may be NULL. */
 void profile_file_abandon(struct profile_file *file);
 
 #endif

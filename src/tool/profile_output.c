@@ -19,7 +19,7 @@ enum {
 	TOP_FUNCTIONS = 25,
 	TOP_STACKS = 5,
 	STACK_LINES = 16,
-	DIFF_INDENT = 25, /* of the frames of a stack in a comparison */
+	DIFF_INDENT = 25, /* the indentation of the frames of a stack in a comparison */
 };
 
 /* ---- tables --------------------------------------------------------------------------------- */
@@ -264,7 +264,10 @@ static void print_side(const char *side, const struct profile *profile)
 	putchar('\n');
 }
 
-/* Print, in 12 columns, the value that was added or saved in the time of the new profile. */
+/*
+ * Print CHANGE in 12 columns: the new value minus the old one, which is scaled to the duration of
+ * the new profile.
+ */
 static void print_change_value(const struct profile_diff *diff, const struct profile_change *change)
 {
 	const double value = profile_change_value(diff, change);
@@ -303,7 +306,7 @@ static void print_diff_functions(const struct profile_diff *diff)
 		printf("  and %zu more\n", diff->n_functions - TOP_FUNCTIONS);
 }
 
-/* Print the stacks that are whole, or if TRUNCATED the stacks that lack callers. */
+/* Print the complete stacks or, if TRUNCATED, the stacks whose outer callers are missing. */
 static void print_diff_stacks(const struct profile_diff *diff, bool truncated, const char *title)
 {
 	size_t n = 0;
@@ -336,8 +339,8 @@ void profile_diff_print_table(const struct profile_diff *diff)
 /* ---- two profiles compared: folded ---------------------------------------------------------- */
 
 /*
- * Return the number in the folded form for VALUE: a value of the new profile, or an old value to
- * multiply by FACTOR.
+ * Convert VALUE to the unit of the folded form, and multiply it by FACTOR, which scales values of
+ * the old profile and is 1 for values of the new one.
  */
 static double folded_value(const struct profile_diff *diff, uint64_t value, double factor)
 {
@@ -418,7 +421,8 @@ static struct json_object *json_of_function(const struct profile_diff *diff,
 	struct json_object *object = json_of_frame(function->frame);
 
 	/*
-	 * Remove the line and inlining of this frame: they belong to one call, not to the function.
+	 * Remove the members for the line and the inlining of the frame: these belong to one call,
+	 * not to the function.
 	 */
 	json_object_object_del(object, "line");
 	json_object_object_del(object, "inlined");

@@ -6,8 +6,8 @@
 #include "profile/profile_diff.h"
 
 /*
- * Print the functions and stacks with the largest values. This folds the recursion of PROFILE.
- * Returns 0, or -ENOMEM with a message.
+ * Print the functions and stacks with the largest values. Before that, fold the recursive calls in
+ * the stacks of PROFILE. Returns 0, or -ENOMEM with a message.
  */
 int profile_print_table(struct ocp_ctx *ctx, struct profile *profile);
 int profile_print_json(struct ocp_ctx *ctx, const struct profile *profile);
@@ -20,7 +20,7 @@ void profile_print_collector(const struct profile *profile);
 
 /*
  * Print the functions and stacks whose shares differ most. The caller must have folded the
- * recursion of both profiles.
+ * recursive calls in the stacks of both profiles.
  */
 void profile_diff_print_table(const struct profile_diff *diff);
 void profile_diff_print_json(const struct profile_diff *diff);

@@ -51,7 +51,7 @@ const char *utc_text(char text[WALL_BYTES], int64_t wall_ns)
 	return text;
 }
 
-/* Write NS with three digits and a unit. */
+/* Write NS with three digits and a unit, as in "12.5us". */
 const char *print_time(char *text, double ns)
 {
 	static const struct {

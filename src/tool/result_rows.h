@@ -11,10 +11,12 @@
 #include "measure/by_value.h"
 #include "tool/writer.h"
 
+/* The kind of a field. The comments name the member of struct result_field with the value. */
 enum field_kind {
 	FIELD_NULL, /* the value is unknown */
 	FIELD_TEXT, /* `text`; may be NULL: unknown */
-	FIELD_PAIR, /* `text` is the start; `stop` is NULL if there is only a start */
+	/* `text` is the start of a pair, and `stop` its stop; NULL: there is only a start */
+	FIELD_PAIR,
 	FIELD_TRUE,
 	FIELD_UINT,
 	FIELD_INT,
@@ -42,7 +44,7 @@ struct result_field {
 	const char *stop;
 };
 
-/* The texts belong to the sample. */
+/* A row of a result. Its texts belong to the sample. */
 struct result_row {
 	struct result_field fields[32];
 	size_t n;
@@ -58,22 +60,22 @@ void result_of_hits(struct result_row *row, const struct report *report,
 /* A pair, without its buckets. If REPORT is NULL, omit the rate, which only CSV has. */
 void result_of_pair(struct result_row *row, const struct report *report,
 		    const struct ocp_pair *pair);
-/* The ints or the floats of an argument, without their buckets. */
+/* The ints, or the floats, among the values of an argument, without the buckets. */
 void result_of_ints(struct result_row *row, const struct report *report,
 		    const struct ocp_histogram *histogram);
 void result_of_floats(struct result_row *row, const struct report *report,
 		      const struct ocp_histogram *histogram);
-/* Bucket number BUCKET of the ints. */
+/* Bucket number BUCKET of the ints of HISTOGRAM. */
 void result_of_int_bucket(struct result_row *row, const struct report *report,
 			  const struct ocp_histogram *histogram, size_t bucket);
 /* COUNT floats that are at least FROM and below BELOW or, if FROM is BELOW, equal to FROM. */
 void result_of_float_bucket(struct result_row *row, const struct report *report,
 			    const struct ocp_histogram *histogram, double from, double below,
 			    uint64_t count);
-/* A group (--by) by the argument ARG. */
+/* A group of --by: the hits or pairs with one value of the argument ARG. */
 void result_of_group(struct result_row *row, const struct report *report,
 		     const struct value_group *group, const char *arg);
-/* The hits or times of a group only. */
+/* Only the hits, or the times, of a group. */
 void result_of_group_counts(struct result_row *row, const struct report *report,
 			    const struct value_group *group);
 /*

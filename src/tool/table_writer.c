@@ -27,8 +27,8 @@ enum {
 	TOP_GROUPS = 20,
 	MIN_VALUE_WIDTH = 16,
 	OTHERS_BYTES = 80,
-	SHOWN_STACKS = 10, /* stacks of a probe or pair */
-	SHOWN_FRAMES = 40, /* frames of such a stack */
+	SHOWN_STACKS = 10, /* maximum number of stacks for a probe or pair */
+	SHOWN_FRAMES = 40, /* maximum number of frames of such a stack */
 };
 
 /* ---- which rows ----------------------------------------------------------------------------- */
@@ -38,11 +38,14 @@ struct table_rows {
 	size_t *list; /* the numbers of the rows in the sample */
 	size_t n;
 	size_t n_hidden; /* rows without hits that are left out */
-	size_t n_others; /* rows below the top; other_hits is the sum of their hits */
+	size_t n_others; /* rows after the first --top rows; other_hits is the sum of their hits */
 	uint64_t other_hits;
 };
 
-/* A row to sort: larger weights come first, and equal ones stay in the order of the sample. */
+/*
+ * A row to sort. Rows with larger weights come first; rows with equal weights stay in the order of
+ * the sample.
+ */
 struct weighted_row {
 	uint64_t weight;
 	size_t row;
@@ -79,7 +82,10 @@ static bool is_named(const struct report *report, const char *probe)
 			return true;
 		has_wildcard |= is_wildcard(item);
 	}
-	/* The user may have named a function by another name than PROBE. */
+	/*
+	 * No item is called PROBE, but without wildcards some item must mean it: the user may have
+	 * written the name of a function differently.
+	 */
 	return !has_wildcard;
 }
 
@@ -233,7 +239,7 @@ static void print_numbers(const struct number_column *columns, size_t n,
 /* Write the place of a row's hits: SYMBOL+OFFSET (FILE:LINE), or the known part of this. */
 static void print_site(char *text, size_t size, const struct ocp_hits *row)
 {
-	/* Other formats include the directory. */
+	/* Show only the name of the source file; other formats show the directory, too. */
 	const char *slash = row->source ? strrchr(row->source, '/') : NULL;
 	char where[256];
 
@@ -248,8 +254,9 @@ static void print_site(char *text, size_t size, const struct ocp_hits *row)
 }
 
 /*
- * Write the part of the probe that the row belongs to (site, thread or process); "" for none. Make
- * the text one line, since the program chooses its symbols and thread names. Returns the length.
+ * If the hits are split, write what the row stands for: a site, thread or process. Otherwise write
+ * "". Make the text one line, since the program chooses its symbols and thread names. Returns the
+ * length.
  */
 static int print_part(char *text, size_t size, const struct report *report,
 		      const struct ocp_hits *row)
@@ -301,7 +308,10 @@ static void print_hidden(const struct report *report, size_t n)
 		       n == 1 ? "it" : "them");
 }
 
-/* Compute the widths of the columns for the name and the part. */
+/*
+ * Compute the widths of the columns for the name of the probe and for the part that print_part()
+ * writes.
+ */
 static void measure_columns(const struct report *report, const struct table_rows *rows,
 			    int *name_width, int *part_width)
 {
@@ -360,16 +370,17 @@ static void print_pair(const struct ocp_pair *pair, int width)
 }
 
 /*
- * Buckets to draw. LABEL writes the range from bucket FIRST to below NEXT. NONE is the number of
- * the bucket that cannot have values, or N if all buckets can.
+ * A histogram to draw. `label` writes the range of values of the buckets from FIRST up to, but not
+ * including, NEXT. `none` is the index of the bucket that cannot contain values; N: there is no
+ * such bucket.
  */
 struct drawing {
 	const uint64_t *buckets;
 	size_t n, none;
 	void (*label)(char *text, size_t size, size_t first, size_t next);
 	/*
-	 * Return true if bucket I always has its own line. NULL: no bucket has its own line. If the
-	 * function is not NULL, "..." stands for long runs of empty lines.
+	 * Returns true if bucket I always has a line of its own. NULL: no bucket does. If is_alone
+	 * is not NULL, "..." is drawn in place of long runs of empty lines.
 	 */
 	bool (*is_alone)(size_t i);
 };
@@ -410,13 +421,13 @@ static void label_floats(char *text, size_t size, size_t first, size_t next)
 			 ocp_float_bucket_start(next));
 }
 
-/* Return the first bucket of the next line. */
+/* Return the first bucket of the line after the one that begins with bucket I. */
 static size_t next_bucket_line(const struct drawing *d, size_t i, size_t step)
 {
 	return d->is_alone && d->is_alone(i) ? i + 1 : i + step;
 }
 
-/* Return the sum of the counts of one line. */
+/* Return the sum of the counts of the line that begins with bucket FIRST. */
 static uint64_t sum_of(const struct drawing *d, size_t first, size_t step)
 {
 	const size_t next = next_bucket_line(d, first, step);
@@ -428,7 +439,8 @@ static uint64_t sum_of(const struct drawing *d, size_t first, size_t step)
 }
 
 /*
- * If more than GAP_LINES empty lines begin at bucket I, return the first bucket after them; else I.
+ * If more than GAP_LINES empty lines in a row begin at bucket I, return the first bucket after
+ * these lines; otherwise return I.
  */
 static size_t behind_gap(const struct drawing *d, size_t i, size_t step)
 {
@@ -476,7 +488,10 @@ static void draw_lines(const struct drawing *d, size_t step)
 	}
 }
 
-/* Print the time that an empty pair measures: it is part of every longer time. */
+/*
+ * Print the time that is measured for a pair with nothing between start and stop. Every longer time
+ * includes this time.
+ */
 static void print_floor(const struct ocp_costs *costs)
 {
 	char text[TIME_BYTES];
@@ -575,7 +590,7 @@ static void print_ints(const struct report *report, const struct ocp_histogram *
 		printf(", mean %.6g, min %" PRId64 ", max %" PRId64 ", sum %" PRId64,
 		       histogram->mean, histogram->min, histogram->max, histogram->sum);
 	printf("; not an int: %" PRIu64 "\n", histogram->not_int);
-	/* The last bucket below 0 stands for -0, so it has no values. */
+	/* The last bucket below 0 would be for -0, so it never has values. */
 	if (report->is_total && histogram->count)
 		draw_values(&(const struct drawing){ histogram->buckets, OCP_SIGNED_BUCKETS,
 						     OCP_BUCKETS - 1, label_numbers, NULL });
@@ -631,11 +646,12 @@ static uint64_t weight_of(const struct table_view *view, const struct value_grou
 }
 
 /*
- * The last row of a table: rows below the top, and values that did not fit into the kernel's map.
+ * The last row of a table of groups: the sum of the groups that have no row, and of the values that
+ * did not fit into the kernel's map.
  */
 struct others {
-	size_t n;      /* number of known values */
-	bool has_more; /* there are unknown values too */
+	size_t n;      /* number of groups without a row */
+	bool has_more; /* there were also values that did not fit into the map */
 	struct value_group sum;
 	struct group_times times;
 };
@@ -701,9 +717,9 @@ static void print_group_row(const struct report *report, const char *text, int w
 }
 
 /*
- * Fill ROWS with the groups of RUN, except the one for the remaining values, and sort them by
- * weight unless the order is by name. ROWS must have room for all groups of RUN. Return the number
- * of rows.
+ * Fill ROWS with the groups of RUN, except the group for values that did not fit into the map. Sort
+ * ROWS by weight, unless the order is by name. ROWS must have room for all groups of RUN. Return
+ * the number of rows.
  */
 static size_t sort_run(const struct report *report, const struct group_run *run,
 		       struct weighted_row *rows)
@@ -884,7 +900,7 @@ static void print_stacks(const struct report *report)
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-/* Print "1 hit rejected by the filter": N, UNIT (with an "s" unless N is 1) and WHAT. */
+/* Print N, UNIT (with an "s" unless N is 1) and WHAT, as in "1 hit rejected by the filter". */
 static void print_loss(uint64_t n, const char *unit, const char *what)
 {
 	printf("%" PRIu64 " %s%s %s\n", n, unit, n == 1 ? "" : "s", what);
@@ -979,7 +995,7 @@ static void write_hit(const struct ocp_hit *hit, const struct named_frames *fram
 }
 
 /*
- * Print a slow pair on a line. The arguments of the start precede "->", and those of the stop
+ * Print a slow pair on one line. The arguments of the start precede "->", and those of the stop
  * follow it.
  */
 static void write_slow(const struct slow_pair *pair, int64_t wall_ns)

@@ -22,7 +22,7 @@ struct table_view;
 
 /* A sample to print. */
 struct report {
-	/* the values of the span: an interval, or the whole session */
+	/* the numbers of the span of time that is reported: an interval, or the whole session */
 	const struct ocp_sample *sample;
 	int64_t at_ns; /* end of the span, since the start of the session */
 	bool is_total; /* the span is the whole session */
@@ -32,12 +32,12 @@ struct report {
 	const struct items *counted; /* items that the user asked to count; NULL: unknown */
 	int64_t wall_ns;	     /* at_ns as nanoseconds since 1970; 0: not requested */
 	const struct ocp_costs *costs;
-	/* Cost of the span's hits as a share of the programs' CPU time; NULL: unknown. */
+	/* The cost of the span's hits as a share of the programs' CPU time; NULL: unknown. */
 	const struct cpu_share *share;
 	const char *engine; /* the engine that measured; NULL: not reported */
 	/* why this engine was chosen; NULL: the user chose it, or it is the default */
 	const char *engine_reason;
-	bool prints;			 /* hits are printed, too */
+	bool prints;			 /* single hits are printed, too (--print) */
 	bool has_slow;			 /* slow pairs are printed, too */
 	uint64_t n_slow;		 /* printed slow pairs since the start */
 	uint64_t n_printed;		 /* printed hits since the start */
@@ -87,7 +87,7 @@ void print_histogram_of_times(const uint64_t *buckets);
 
 /* Return EVENTS per second. */
 double report_rate(const struct report *report, uint64_t events);
-/* Return the CPU overhead as a share of one core, 0.1 for 10%. */
+/* Return the CPU overhead of the hits in REPORT as a share of one core, 0.1 for 10%. */
 double report_cost(const struct report *report);
 
 #endif

@@ -103,7 +103,7 @@ static void print_probes(const struct view *view)
 	}
 }
 
-/* Print the losses that are not 0. Because of losses, other numbers are too small. */
+/* Print the losses that are not 0, so that the reader knows that other numbers are too small. */
 static void print_losses(const struct view_snapshot *seen)
 {
 	bool is_first = true;
@@ -167,7 +167,7 @@ static void print_screen(const struct top *top, size_t number, size_t n)
 
 struct batch {
 	struct top *top;
-	size_t number, n; /* screens so far, and in all */
+	size_t number, n; /* screens printed so far, and screens to print */
 	int err;
 };
 
@@ -189,7 +189,10 @@ int batch_run(struct top *top, struct session *session, size_t n)
 	struct session_timer tick =
 		session_every(session_now_ns(), (int64_t)WATCH_TICK_MS * 1000000, next_screen);
 
-	/* The first screen comes after the second tick: rates are relative to the previous tick. */
+	/*
+	 * Tick once before the session: rates need a previous tick, so the first screen is printed
+	 * at the second tick.
+	 */
 	b.err = top_tick(top);
 	if (!b.err)
 		session_run(session,

@@ -277,7 +277,10 @@ static int draw_pair_note(const struct top *top, int y)
 	return 1;
 }
 
-/* Draw which probes have uses without a site. Return the number of lines used. */
+/*
+ * Draw a line about the probes that have uses without a site, if there are any. Return the number
+ * of lines used.
+ */
 static int draw_uses_without_site(const struct top *top, int y)
 {
 	const struct view_snapshot *seen = top->view.seen;
@@ -310,8 +313,8 @@ static int draw_uses_without_site(const struct top *top, int y)
 /* ---- below ---------------------------------------------------------------------------------- */
 
 /*
- * Draw, at the right, which probes are visible, out of how many. Return the number of columns to
- * the left of this text.
+ * Draw, at the right, which probes are visible and how many there are. Return the number of columns
+ * to the left of this text.
  */
 static int draw_position(const struct top *top, int y)
 {
@@ -343,8 +346,8 @@ static void draw_status(const struct top *top, int y)
 	}
 	if (top->mode == MODE_CONFIRM) {
 		/*
-		 * If the question is too long, show its end: the table marks the probe that it is
-		 * about.
+		 * If the question is too long, show only its end: the beginning names the probe,
+		 * which is also marked in the table.
 		 */
 		attron(A_BOLD);
 		mvhline(y, 0, ' ', COLS);
@@ -460,7 +463,7 @@ static size_t draw_help_lines(const struct top *top, size_t first, size_t end)
 	const size_t width = (size_t)COLS - HELP_INDENT - 1;
 	size_t line = 0;
 
-	/* If parts do not fit on the screen, list them before the topics. */
+	/* If parts of the screen are hidden, the help lists these parts before its topics. */
 	for (size_t i = first_topic; i <= N_HELP; i++) {
 		const char *key = i ? help[i - 1].key : "hidden";
 		const char *at = i ? help[i - 1].does : top->hidden;
@@ -480,7 +483,7 @@ static size_t draw_help_lines(const struct top *top, size_t first, size_t end)
 	return line;
 }
 
-/* Draw the current page of the help. Return false if it is after the last page. */
+/* Draw page number help_page of the help. Return false if the help has no such page. */
 static bool draw_help(const struct top *top)
 {
 	const size_t page = (size_t)LINES - 3, first = top->help_page * page;

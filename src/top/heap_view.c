@@ -20,7 +20,7 @@ struct line {
 struct heap_view {
 	struct ocp_ctx *ctx;
 	struct heaps *heaps;
-	/* Set by heap_view_show(), drawn by heap_view_draw(). */
+	/* The members from here on are set by heap_view_show() and drawn by heap_view_draw(). */
 	char head[NAME_BYTES], problem[2 * HEAPS_TEXT_BYTES + 16];
 	uint64_t live;
 	struct line sites[MOST_SITES];
@@ -176,7 +176,10 @@ static int draw_sites(const struct heap_view *view, int y, int lines)
 	const size_t n = sizeof(columns) / sizeof(columns[0]);
 	int drawn = 0;
 
-	/* First give the numbers the width that they want, then give the rest to the name. */
+	/*
+	 * First lay out the columns with the least width for the name, so that the numbers get
+	 * their desired width; then give the rest to the name.
+	 */
 	columns[0].want = columns[0].min;
 	layout_columns(columns, n, MARGIN, COLS, 2);
 	columns[0].want = COLS - (columns[n - 1].x + columns[n - 1].width) + columns[0].min;

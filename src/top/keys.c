@@ -190,8 +190,8 @@ static int take_character(struct top *top, wint_t key)
 int keys_take(struct top *top, wint_t key, bool is_function)
 {
 	/*
-	 * While the screen is too small, accept only q: the user must see the program that a key
-	 * changes.
+	 * While the screen is too small, accept only q: the user does not see what other keys would
+	 * change.
 	 */
 	if (top->is_too_small) {
 		top->is_ending = !is_function && key == 'q';

@@ -37,7 +37,9 @@ struct arrived {
 	bool end, stop, resume, resize;
 };
 
-/* Take the signals that have arrived. SIGNAL is one that was read already; 0: none was. */
+/*
+ * Take the signals that have arrived. SIGNAL is a signal that was read already; 0: none was read.
+ */
 static struct arrived take_signals(struct loop *loop, int signal)
 {
 	struct arrived arrived = { 0 };
@@ -79,9 +81,9 @@ static void stop_by_default(void)
 }
 
 /*
- * Restore the terminal and stop. After being continued, resume when this process is in the
- * foreground of the terminal; until then, stop again. But first check for signals that end the
- * process: it may have been continued in the background only to end it.
+ * Restore the terminal and stop. When the process is continued in the background, stop again,
+ * unless a signal to end has arrived: the process may have been continued only for this signal.
+ * Return to the terminal when the process is in the foreground.
  */
 static void suspend(struct loop *loop)
 {
@@ -91,7 +93,9 @@ static void suspend(struct loop *loop)
 	stop_by_default();
 	arrived = take_signals(loop, 0);
 	while (!arrived.end && !terminal_is_foreground()) {
-		/* Not SIGTTOU, which the kernel ignores in a process group without a shell. */
+		/*
+		 * Not SIGTTOU: in a process group without a shell, the kernel discards that signal.
+		 */
 		raise(SIGSTOP);
 		arrived = take_signals(loop, 0);
 	}
@@ -112,8 +116,8 @@ static void handle_signals(struct loop *loop, int signal)
 		suspend(loop);
 	} else if (arrived.resume) {
 		/*
-		 * SIGSTOP stops this process without notice, so another program may have changed
-		 * the terminal.
+		 * Before a stop by SIGSTOP, this process cannot restore the terminal, and another
+		 * program may have changed it since then. So set it up again.
 		 */
 		terminal_return();
 	} else if (arrived.resize) {
@@ -135,7 +139,7 @@ static bool skip_sequence(void)
 	int kind = get_wch(&key);
 	bool was_one;
 
-	/* Alt pressed with a key that itself sends an escape sequence. */
+	/* Several ESC in a row: Alt was pressed with a key that itself sends an escape sequence. */
 	while (kind == OK && key == KEY_ESCAPE)
 		kind = get_wch(&key);
 	was_one = kind != ERR;
@@ -169,7 +173,7 @@ static int take_keys(struct loop *loop)
 	return err;
 }
 
-/* After an event: draw the screen, unless the loop ends. */
+/* Called after an event: draw the screen, unless ERR or is_ending ends the loop. */
 static enum ending draw_after(struct loop *loop, int err)
 {
 	loop->err = err;

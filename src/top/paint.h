@@ -35,7 +35,7 @@ void paint_name(int y, const struct column *column, const char *name);
  */
 void paint_titles(int y, const struct column *columns, size_t n, size_t marked, const char *mark);
 
-/* A field of a line. Some fields are left out if the line is too short. */
+/* A field of a line. If the line is too short for all its fields, some are left out. */
 struct field {
 	char text[128];
 	int rank; /* fields of higher ranks are left out first; -1: hidden */

@@ -69,8 +69,8 @@ static int remember_switch(struct top *top, const struct top_switch *what)
 }
 
 /*
- * Return true if the program of WHAT may still run. When its processes have ended, no handlers are
- * left on.
+ * Return true if the program of WHAT may still run. If all its processes have ended, no handlers
+ * are left on.
  */
 static bool is_left_on(const struct top *top, const struct top_switch *what)
 {

@@ -17,7 +17,7 @@ enum {
 	WIDE = 72,
 	LEAST_SPARK = 10,
 	WIDEST_NAME = 64,
-	MAX_PIDS = 8, /* more processes are shown only by their number */
+	MAX_PIDS = 8, /* of more processes, only the number is shown */
 	PROBE_BYTES = 512,
 };
 
@@ -44,8 +44,8 @@ static const char *title_of(char *text, size_t size, const char *title, int show
 }
 
 /*
- * Compare the rates X and Y, for sorting the highest first. Unknown rates come last; equal rates
- * are in the order of their indices A and B.
+ * Compare the rates X and Y, so that the highest rate is sorted first and unknown rates last. Equal
+ * rates stay in the order of their indices A and B.
  */
 static int compare_rates(double x, double y, size_t a, size_t b)
 {
@@ -62,8 +62,8 @@ void note_hidden(struct top *top, const char *part)
 }
 
 /*
- * Note in top->hidden the columns that do not fit on the screen. Write TABLE before the first of
- * them.
+ * Note in top->hidden the columns that do not fit on the screen. Write the name TABLE before the
+ * first of these columns.
  */
 static void note_hidden_columns(struct top *top, const char *table, const struct column *columns,
 				size_t n)
@@ -248,7 +248,8 @@ void draw_pairs(struct top *top, int y, int lines)
 		if (view_shows_pair(&top->view, &seen->pairs[i]))
 			shown[n_shown++] = i;
 	/*
-	 * The order is as requested. If not all pairs fit, show the busiest ones, sorted by rate.
+	 * The pairs are in the order of the request. But if not all of them fit, show the busiest
+	 * ones, sorted by rate.
 	 */
 	if ((size_t)lines < n_shown)
 		qsort_r(shown, n_shown, sizeof(*shown), compare_pairs, (void *)seen);
@@ -346,7 +347,10 @@ static void fold_probe(const struct top *top, size_t line, float *cells, int wid
 	spark_fold(rates, top->shown_ticks, cells, width);
 }
 
-/* Return the highest rate on the screen; 0 if each bar has its own scale. */
+/*
+ * Return the highest rate on the screen, which is the common scale of the bars; 0 if each bar has a
+ * scale of its own.
+ */
 static float common_highest(const struct top *top, int lines, int width)
 {
 	float highest = 0, cells[WATCH_COLUMNS];

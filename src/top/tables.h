@@ -12,7 +12,7 @@ void draw_programs(struct top *top, int y, int lines);
 void draw_pairs(struct top *top, int y, int lines);
 void draw_probes(struct top *top, int y, int lines);
 
-/* Note in top->hidden that PART does not fit on the screen. */
+/* Add PART to top->hidden, the list of the parts that do not fit on the screen. */
 void note_hidden(struct top *top, const char *part);
 
 /* Return the number of pairs that match the filter. */

@@ -40,7 +40,10 @@ static struct {
 	struct termios before;
 	char leaving[LEAVING_BYTES]; /* the strings that restore the terminal after a crash */
 	size_t n_leaving;
-	void *stack; /* for the signal handler: the normal stack may have overflowed */
+	/*
+	 * the stack for the signal handler, since the crash may be an overflow of the normal stack
+	 */
+	void *stack;
 } terminal;
 
 static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT };
@@ -80,8 +83,8 @@ static void forget_descriptions(void)
 }
 
 /*
- * Check the terminal that setupterm() found. Its size comes from the kernel, or from LINES and
- * COLUMNS.
+ * Check the terminal whose description setupterm() has found. The size of the terminal comes from
+ * the kernel, or from the variables LINES and COLUMNS.
  */
 static int check_screen(const char *term)
 {
@@ -137,7 +140,7 @@ static void restore_at_crash(int signal)
 	}
 	if (terminal.is_ours)
 		tcsetattr(STDOUT_FILENO, TCSANOW, &terminal.before);
-	/* SA_RESETHAND has removed this handler, so this is the default action. */
+	/* SA_RESETHAND has removed this handler, so the signal now has its default action. */
 	raise(signal);
 }
 

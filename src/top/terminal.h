@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The terminal. curses changes its settings, and every exit restores them: the normal end, a
- * suspension, a crash. (After SIGKILL, use `reset`.)
+ * The terminal. curses changes the settings of the terminal. They are restored at the normal end,
+ * at a suspension and at a crash. (After SIGKILL, the user can run `reset`.)
  */
 #ifndef TOP_TERMINAL_H
 #define TOP_TERMINAL_H
@@ -22,16 +22,16 @@ int terminal_open(void);
 void terminal_close(void);
 
 /*
- * terminal_leave() restores the terminal for other programs; terminal_return() lets curses take it
- * again. terminal_is_ours() returns true if curses has the terminal.
+ * terminal_leave() restores the terminal for other programs; terminal_return() lets curses take the
+ * terminal again. terminal_is_ours() returns true if curses has the terminal.
  */
 void terminal_leave(void);
 void terminal_return(void);
 bool terminal_is_ours(void);
 
 /*
- * Return true if this process is in the foreground. In the background, changing the terminal would
- * stop it.
+ * Return true if this process is in the foreground. A process in the background must not change the
+ * terminal: the kernel would stop the process.
  */
 bool terminal_is_foreground(void);
 

@@ -25,8 +25,8 @@ static const char *nothing(char *text)
 }
 
 /*
- * Write VALUE, which is below 999.5, with three digits and UNIT. The bounds are not 10 and 100,
- * since printf rounds values just below these up to one more digit.
+ * Write VALUE, which is below 999.5, with three digits and UNIT. The bounds are not 10 and 100:
+ * printf would round 9.999 up to "10.00", which has four digits.
  */
 static const char *three_digits(char *text, double value, const char *unit)
 {
@@ -102,7 +102,7 @@ const char *text_duration(char *text, int64_t seconds)
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-/* A character as it is displayed. A combining character is a separate glyph. */
+/* A character as it is displayed. A combining character is a separate glyph, of width 0. */
 struct glyph {
 	char bytes[MB_LEN_MAX + 1];
 	size_t n;
@@ -110,8 +110,8 @@ struct glyph {
 };
 
 /*
- * Return true if C is an invisible mark, an embedding, an override or an isolate: it could reverse
- * the text beside it.
+ * Return true if C is an invisible mark, or a character that can reverse the direction of the text
+ * beside it: an embedding, an override or an isolate.
  */
 static bool changes_direction(wchar_t c)
 {
@@ -127,7 +127,7 @@ static const char *take_glyph(const char *text, struct glyph *glyph)
 	size_t n = mbrtowc(&c, text, strlen(text), &state);
 	int width = n <= MB_LEN_MAX ? wcwidth(c) : -1;
 
-	/* If this is not a valid character, replace one byte. */
+	/* Not a valid character: take one byte, which is shown as "?". */
 	if (n == 0 || n > MB_LEN_MAX)
 		n = 1;
 	if (width < 0 || !iswprint((wint_t)c) || changes_direction(c)) {
@@ -153,7 +153,7 @@ int text_width(const char *text)
 	return width;
 }
 
-/* The text that is being written to OUT, so far. */
+/* A text that is being written to `out`: it has N bytes and WIDTH columns so far. */
 struct filling {
 	char *out;
 	size_t n, size;

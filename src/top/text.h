@@ -15,7 +15,7 @@ bool text_is_utf8(void);
 
 /*
  * Write a number to TEXT, which has TEXT_BYTES, with about three digits, and return TEXT. Examples
- * follow each function.
+ * follow the functions.
  */
 const char *text_rate(char *text, double rate);		 /* 0, 9.8, 998, 1.23k; "-" for NAN */
 const char *text_ns(char *text, uint64_t ns, bool utf8); /* 998ns, 12.3us, 1.23ms, 17s; "-" for 0 */
@@ -48,8 +48,8 @@ int spark_width(int room);
 /*
  * Compute WIDTH cells from RATES; a cell is the mean of its known rates. RATES has WATCH_COLUMNS
  * values, the oldest first; NAN is unknown. WIDTH must come from spark_width(). TICK is the number
- * of columns since the start. It determines where cells begin, so that a cell has the same seconds
- * at each tick while it moves to the left, and a finished bar keeps its height.
+ * of columns since the start. TICK determines where the cells begin: at each tick, a cell has the
+ * same seconds as before while it moves to the left, so a complete bar keeps its height.
  */
 void spark_fold(const float *rates, size_t tick, float *cells, int width);
 
@@ -75,16 +75,19 @@ struct column {
 
 /*
  * Place N columns between the screen columns X and WIDTH, separated by GAP. Spare width goes to
- * columns that want more than their least width, by rank.
+ * columns whose desired width is larger than their least width, in the order of their ranks.
  */
 void layout_columns(struct column *columns, size_t n, int x, int width, int gap);
 
-/* The number of screen lines of each part. */
+/* How many screen lines each part gets. */
 struct heights {
-	/* Without the titles; 0: no table of programs, as for a single program. */
+	/*
+	 * rows of the table of programs, without the titles; 0: no such table, as for a single
+	 * program
+	 */
 	int programs;
-	int pairs;  /* without the titles; 0: no table of pairs */
-	int probes; /* without the titles */
+	int pairs;  /* rows of the table of pairs, without the titles; 0: no such table */
+	int probes; /* rows of the table of probes, without the titles */
 	int gap;    /* blank lines between tables */
 };
 

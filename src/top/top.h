@@ -42,8 +42,8 @@ void heap_view_close(struct heap_view *view);
 /* Read the events of the program. VIEW may be NULL. Return 0 or -ENOMEM. */
 int heap_view_read(struct heap_view *view);
 /*
- * Profile the processes that WATCH has now. Call this at each tick. VIEW may be NULL. Return 0 or
- * -ENOMEM.
+ * Let VIEW profile the processes that WATCH watches now. Call this at each tick. VIEW may be NULL.
+ * Return 0 or -ENOMEM.
  */
 int heap_view_follow(struct heap_view *view, struct watch *watch);
 /* Store the current numbers for heap_view_draw(). VIEW may be NULL. Return 0 or -ENOMEM. */
@@ -64,7 +64,7 @@ enum top_mode {
 	MODE_HELP,
 };
 
-/* A probe of a program, and whether its handlers are switched on or off. */
+/* A switch of the handlers of the probe NAME of the program EXE, on or off. */
 struct top_switch {
 	char *exe, *name;
 	bool on;
@@ -84,10 +84,11 @@ struct top {
 	bool is_utf8, has_colours;
 	bool is_too_small; /* the screen has room only for an error */
 	bool is_ending;
-	double budget;	    /* for each program, as a share of one core; 0: no limit */
+	/* limit of the overhead of each program, as a share of one core; 0: no limit */
+	double budget;
 	bool has_all;	    /* every program with probes is watched */
 	size_t n_ticks;	    /* number of ticks since the start */
-	size_t shown_ticks; /* value of n_ticks when the displayed snapshot was taken */
+	size_t shown_ticks; /* the value of n_ticks when the displayed snapshot was taken */
 	size_t help_page;
 	struct top_switch asked;     /* the switch to confirm in MODE_CONFIRM */
 	struct top_switch *switched; /* probes whose handlers this `top` has switched on */
@@ -123,13 +124,13 @@ void top_message(struct top *top, const char *fmt, ...) __attribute__((format(pr
 /*
  * switch_handler() asks the user whether to switch the handlers of the probe under the cursor
  * (MODE_CONFIRM), since handlers run code in the program; switch_answered() handles the reply.
- * switch_counter() switches the counter of the probe at once. The result is shown as the message.
- * Return 0 or -ENOMEM.
+ * switch_counter() switches the counter of the probe at once. The result of a switch, or why there
+ * is none, is shown as the message. Return 0 or -ENOMEM.
  */
 int switch_handler(struct top *top);
 int switch_counter(struct top *top);
 int switch_answered(struct top *top, bool yes);
-/* Print to stderr which handlers were switched on here and stay on. */
+/* Print to stderr which handlers this `top` has switched on that stay on. */
 void switch_say_left_on(const struct top *top);
 void switch_free(struct top *top);
 
@@ -151,8 +152,8 @@ void draw_begin(struct top *top);
 /* Screens as plain text on stdout; ocaml-probes-top(1) defines the format. */
 
 /*
- * Print N screens, one per tick, beginning when there are rates. A signal of SESSION ends the run
- * early. Return 0, or the library's error code.
+ * Print N screens, one per tick, beginning at the first tick for which there are rates. A signal of
+ * SESSION ends the run early. Return 0, or the library's error code.
  */
 int batch_run(struct top *top, struct session *session, size_t n);
 

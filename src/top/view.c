@@ -299,7 +299,9 @@ static int compare_exe(const struct view *view, const struct seen_probe *a,
 	return order ? order : strcmp(exe_of(view, a), exe_of(view, b));
 }
 
-/* Return the rank for sorting by handler; the highest rank comes first. */
+/*
+ * Return the rank of PROBE for sorting by the state of its handlers; the highest rank comes first.
+ */
 static int handler_rank(const struct seen_probe *probe)
 {
 	static const int ranks[] = {
@@ -389,15 +391,15 @@ struct seen_probe *view_hold(struct view *view)
 	forget_held(view);
 	view->exe = strdup(exe_of(view, probe));
 	view->name = strdup(probe->name);
-	/* Out of memory: from now on the cursor stays on the first line, not on a probe. */
+	/* If out of memory, let the cursor stay on the first line, instead of on a probe. */
 	if (!view->exe || !view->name)
 		forget_held(view);
 	return probe;
 }
 
 /*
- * Move the cursor to the line of its probe. If the probe is not visible, the cursor stays on its
- * line.
+ * Move the cursor to the line where its probe is now. If the probe is not visible, leave the cursor
+ * on the line where it is.
  */
 static void find_held(struct view *view)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The visible probes, their order, and the cursor. Works without a screen.
+ * The visible probes, their order, and the cursor. This code works without a screen.
  *
- * When the order changes, the cursor stays on its probe. But until the user moves the cursor, and
- * again after the key Home, the cursor stays on the first line, whichever probe is there.
+ * When the order changes, the cursor stays on its probe. But before the user has moved the cursor,
+ * and after the key Home, the cursor stays on the first line, whichever probe is there.
  */
 #ifndef TOP_VIEW_H
 #define TOP_VIEW_H
@@ -41,7 +41,10 @@ struct seen_pair {
 };
 
 struct seen_target {
-	/* The title, and the part of the title from its last path component on. */
+	/*
+	 * `exe` is the title of the target. `name` is the end of the title that begins with the
+	 * last component of the path.
+	 */
 	const char *exe, *name;
 	const char *problem; /* NULL: no problem */
 	bool is_up, knows_pids;
@@ -50,14 +53,14 @@ struct seen_target {
 	size_t n_pids;
 	int64_t since_ns;
 	double cost_per_hit_ns, cpu_overhead;
-	double rate; /* sum over all its probes; NAN: unknown */
+	double rate; /* sum of the rates of all probes of the target; NAN: unknown */
 	struct watch_losses losses;
 	const char *filter_mismatch;
 	struct watch_gc gc;
 };
 
 struct view_snapshot {
-	int64_t time_ns; /* CLOCK_REALTIME */
+	int64_t time_ns; /* CLOCK_REALTIME: when the snapshot was taken */
 	struct seen_target *targets;
 	size_t n_targets;
 	struct seen_probe *probes; /* sorted by target, then by name */
@@ -87,8 +90,8 @@ void view_snapshot_history(const struct view_snapshot *snapshot, const struct wa
 			   const struct seen_probe *probe, float *rates);
 
 /*
- * view_snapshot_find_target() returns the target with the title EXE, view_snapshot_find_probe() its
- * probe NAME; both return NULL if there is none.
+ * view_snapshot_find_target() returns the target with the title EXE, view_snapshot_find_probe()
+ * returns the probe NAME of that target; both return NULL if there is none.
  */
 const struct seen_target *view_snapshot_find_target(const struct view_snapshot *snapshot,
 						    const char *exe);
@@ -109,7 +112,8 @@ struct view {
 	char filter[FILTER_BYTES]; /* text that visible names contain; case does not matter */
 	size_t cursor, first;	   /* indices into `order`; `first` is the top line on the screen */
 	size_t n_lines;		   /* lines on the screen for probes; 0: unknown */
-	char *exe, *name;	   /* the probe that the cursor stays on; NULL: the first line */
+	/* the probe that the cursor stays on; NULL: the cursor stays on the first line */
+	char *exe, *name;
 };
 
 void view_free(struct view *view);
@@ -137,7 +141,7 @@ void view_end(struct view *view);
 /* Let the cursor stay on its current probe. Return the probe, or NULL if no probe is visible. */
 struct seen_probe *view_hold(struct view *view);
 
-/* Return the probe at index LINE of the visible lines. */
+/* Return the probe on line LINE of the visible probes, counted from 0. */
 const struct seen_probe *view_probe(const struct view *view, size_t line);
 /* Return true if the pair matches the filter. */
 bool view_shows_pair(const struct view *view, const struct seen_pair *pair);

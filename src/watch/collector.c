@@ -17,7 +17,7 @@
 
 enum {
 	MAX_COLLECTED = 256,
-	MAX_OPENS = 8,	 /* maximum per tick */
+	MAX_OPENS = 8,	 /* maximum number of processes to open in one tick */
 	REST_TICKS = 30, /* ticks before an unreadable process is tried again */
 	FOR_EVER = INT_MAX,
 };
@@ -26,8 +26,8 @@ enum {
 struct collected {
 	pid_t pid;
 	struct gc_reader *reader; /* NULL: not readable, or not opened yet */
-	int rest;		  /* ticks until the next attempt to open it */
-	bool is_listed;		  /* it is a process of the target now */
+	int rest;		  /* ticks until the next attempt to open the process */
+	bool is_listed;		  /* the process belongs to the target now */
 	bool has_figures, had_tick;
 	bool has_compactions, has_words;
 	struct collector_sums now, at_tick;
@@ -78,7 +78,7 @@ static void add_collector_sums(struct collector_sums *to, const struct collector
 }
 
 /*
- * Handle the end of PROCESS, or its exec of another program. Its sums are added to the sums of
+ * Call this when PROCESS has ended or has executed another program: add its sums to the sums of
  * ended processes.
  */
 static void end_process(struct collector *collector, struct collected *process)

@@ -14,7 +14,7 @@
 
 struct collected;
 
-/* The figures that never decrease. */
+/* The figures of the collector that never decrease: of one process, or summed over processes. */
 struct collector_sums {
 	uint64_t minor_words, promoted_words, major_words, allocated_words;
 	uint64_t minor_collections, major_collections, compactions;
@@ -39,8 +39,8 @@ int collector_follow(struct ocp_ctx *ctx, struct collector *collector, const pid
 /* Read the figures of all processes, and set the members of GC, except the rates. */
 void collector_read(struct collector *collector, struct watch_gc *gc);
 /*
- * Set the rates of GC from the changes since the last tick, DT_NS ago. PAIRS may contain the timed
- * phases of the collector, which have the durations of its pauses.
+ * Set the rates of GC from the changes since the last tick, DT_NS ago. PAIRS are the target's timed
+ * pairs; if phases of the collector are among them, the share of pauses is computed from these.
  */
 void collector_tick(struct collector *collector, const struct watch_pair *pairs, size_t n_pairs,
 		    int64_t dt_ns, struct watch_gc *gc);

@@ -25,7 +25,7 @@
 #include "program/dormant/object.h"
 #include "program/program.h"
 
-/* In shared memory. The child writes WHY before it sets STATE. */
+/* The result for one file, in shared memory. The child writes `why` before it sets `state`. */
 struct shared_result {
 	atomic_int state;
 	char why[sizeof(((struct exam_result *)NULL)->why)];
@@ -56,7 +56,7 @@ static void set_result(struct shared_result *result, enum exam_state state, cons
  */
 static void limit_memory(unsigned int mib)
 {
-#ifndef __SANITIZE_ADDRESS__ /* the sanitizer maps terabytes */
+#ifndef __SANITIZE_ADDRESS__ /* no limit with the sanitizer, which maps terabytes */
 	struct rlimit limit;
 	unsigned long pages;
 	FILE *f = fopen("/proc/self/statm", "re");
@@ -78,7 +78,7 @@ static void limit_memory(unsigned int mib)
 static void limit_time(unsigned int cpu_ms, size_t n)
 {
 	const struct itimerval timer = { .it_value = { cpu_ms / 1000, cpu_ms % 1000 * 1000L } };
-	/* A limit for all N files, in case the timer fails. */
+	/* In case the timer fails: a limit on the CPU time for all N files together. */
 	const rlim_t seconds = (n + 1) * (cpu_ms / 1000 + 1);
 	const struct rlimit limit = { seconds, seconds };
 

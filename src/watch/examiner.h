@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The examiner: a child process that reads untrusted files first, to find out whether reading them
- * is safe. It has limited time and memory for each file, no capability, and no open files except
- * the files to read. The examiner returns its results in shared memory, file by file.
+ * is safe. The child has limited time and memory for each file, no capability, and no open files
+ * except the files to read. The examiner returns its results in shared memory, file by file.
  */
 #ifndef WATCH_EXAMINER_H
 #define WATCH_EXAMINER_H
@@ -15,7 +15,7 @@
 /* Limits for one file, in addition to the limits on sites in struct file_rules. */
 struct exam_limits {
 	unsigned int cpu_ms, wall_ms;
-	unsigned int memory_mib; /* in addition to the memory in use at the start */
+	unsigned int memory_mib; /* beyond what the child uses at its start */
 	bool all_runtimes;	 /* look for OCaml's runtime also in programs without probes */
 };
 
@@ -51,8 +51,8 @@ int examiner_start(struct ocp_ctx *ctx, const struct exam_file *files, size_t n,
 		   const struct file_rules *rules, const struct exam_limits *limits,
 		   struct examiner **out);
 /*
- * Wait at most WAIT_MS for the child to end. Return true if it has ended. Call this regularly,
- * since it also kills a child that takes too long.
+ * Wait at most WAIT_MS for the child to end. Return true if it has ended. Call this function
+ * regularly, since it also kills a child that takes too long.
  */
 bool examiner_has_ended(struct examiner *examiner, int wait_ms);
 /* Return the current result of FILES[FILE]. */

@@ -16,7 +16,7 @@
 
 enum {
 	MAX_LOOKED_INTO = 64,
-	MAX_OPENS = 8,	/* maximum per tick */
+	MAX_OPENS = 8,	/* maximum number of processes to open in one tick */
 	REST_TICKS = 30 /* ticks before an unreadable process is tried again */
 };
 
@@ -168,7 +168,10 @@ void handlers_read(struct handlers *handlers, struct watch_probe *probes, size_t
 
 /* ---- switching ------------------------------------------------------------------------------ */
 
-/* Return true if PROBE needs no change in PROCESS. A probe that PROCESS lacks needs no change. */
+/*
+ * Return true if PROBE needs no change in PROCESS: its handlers are switched already, or PROCESS
+ * has no such probe.
+ */
 static bool is_done(const struct looked_into *process, const char *probe, bool on)
 {
 	for (size_t i = 0; i < ocp_process_probe_count(process->proc); i++)

@@ -13,7 +13,7 @@
 struct looked_into {
 	pid_t pid;
 	struct ocp_process *proc; /* NULL: not readable, or not opened yet */
-	unsigned int rest;	  /* ticks until the next attempt to open it */
+	unsigned int rest;	  /* ticks until the next attempt to open the process */
 	enum ocp_state *states;	  /* one for each probe of proc */
 };
 

@@ -206,7 +206,7 @@ static int take_children(struct source *source)
 	return 0;
 }
 
-/* Copy the list of processes that the meter found last. */
+/* Replace the list of processes by a copy of the newest list of the meter. */
 static int take_processes(struct source *source)
 {
 	pid_t *pids;

@@ -31,7 +31,10 @@ struct source {
 	const void *owner; /* the rule that has opened this source */
 	bool is_inside;	   /* measured by the engine `inside`; false: by BPF */
 	/* The next four members are set only with is_inside. */
-	/* The process does not count any more, because it has ended, for example. */
+	/*
+	 * The process does not count any more; for example, it has ended or has executed another
+	 * program.
+	 */
 	bool has_left;
 	bool is_outgrown; /* the process has loaded files that are not measured */
 	/* Children that count with the process, in ascending order; see source_adopt(). */
@@ -65,11 +68,11 @@ struct source {
 
 /*
  * Open a source for SPEC, which names a file or a process and is used only during this call. The
- * engine is BPF, or `inside` if SPEC says so, which needs a process. BY_PROCESS: also split hits by
- * process. source_attach() then starts measuring. KNOWN is the list of known processes that all
- * sources share. It must stay valid as long as the source. source_open() calls
- * find_memory_expire(KNOWN), so that new processes are found, unless SPEC is one process that is to
- * count inside. Later, the caller must call find_memory_expire(KNOWN) at each tick. -EPERM: a
+ * engine is BPF, unless SPEC requests `inside`; then SPEC must name a process. BY_PROCESS: also
+ * split hits by process. source_attach() then starts measuring. KNOWN is the list of known
+ * processes that all sources share. KNOWN must stay valid as long as the source. source_open()
+ * calls find_memory_expire(KNOWN), so that new processes are found, unless SPEC is one process that
+ * is to count inside. Later, the caller must call find_memory_expire(KNOWN) at each tick. -EPERM: a
  * process of another user cannot count inside.
  */
 int source_open(struct ocp_ctx *ctx, const struct watch_spec *spec, bool by_process,

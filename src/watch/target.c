@@ -224,7 +224,7 @@ static void add_sample_losses(struct watch_losses *sum, const struct ocp_sample 
 	}
 }
 
-/* Record the filter mismatch of SAMPLE, unless an earlier one has been recorded. */
+/* Record the filter mismatch of SAMPLE, unless a mismatch has been recorded before. */
 static int note_mismatch(struct target *target, const struct ocp_sample *sample)
 {
 	const char *mismatch = ocp_sample_losses(sample)->filter_mismatch;
@@ -629,8 +629,8 @@ void target_forgive(struct target *target)
 /* ---- the history: the last minute by seconds, and the last quarter of an hour ---------------- */
 
 /*
- * Return the quantile of the pair's times in the last minute. It is an estimate within its bucket,
- * but not above the pair's longest time.
+ * Return the quantile of the pair's times in the last minute. The position within a bucket is an
+ * estimate, so limit the result to the pair's longest time.
  */
 static uint64_t minute_quantile(const struct pair_record *record, const struct watch_pair *pair,
 				double quantile)
@@ -688,9 +688,9 @@ static void tick_probe(struct target *target, size_t i, size_t column, size_t qu
 
 /*
  * Compute the CPU overhead of SOURCE in the last tick. The cost of a hit is known only some time
- * after the attach. The first tick that knows the cost takes all hits since the attach, and divides
- * by the time since then. Otherwise, a budget would not notice a program that is busy only at
- * first.
+ * after the attach. In the first tick after that, include all hits since the attach, and divide
+ * their cost by the time since the attach. Otherwise, a budget would not notice a program that is
+ * busy only at first.
  */
 static void tick_cost(struct source *source, int64_t dt_ns)
 {

@@ -18,10 +18,13 @@
 #include "watch/verdicts.h"
 #include "watch/watch.h"
 
-/* The ring has the complete columns of WATCH_QUARTER_HOUR, and the column that is being filled. */
+/*
+ * The length of the ring for WATCH_QUARTER_HOUR: the complete columns, and the column that is being
+ * filled.
+ */
 enum { QUARTER_RING = WATCH_COLUMNS + 1 };
 
-/* More data of the struct watch_probe with the same index. */
+/* What a target stores about a probe, besides the struct watch_probe with the same index. */
 struct probe_record {
 	uint64_t base_hits;    /* the sum of the hits of ended sources */
 	uint64_t hits_at_tick; /* value of `hits` at the last tick */
@@ -30,13 +33,16 @@ struct probe_record {
 	/* watch_leave_probes() has switched the counter off before, and will not do it again. */
 	bool was_left;
 	float rates[WATCH_COLUMNS];
-	/* Sums over those ticks of the newest column in which the rate was known. */
+	/*
+	 * Hits and time in the newest column of the quarter hour, without the ticks in which the
+	 * rate was unknown.
+	 */
 	uint64_t quarter_hits;
 	int64_t quarter_ns;
 	float quarters[QUARTER_RING];
 };
 
-/* More data of the struct watch_pair with the same index. */
+/* What a target stores about a pair, besides the struct watch_pair with the same index. */
 struct pair_record {
 	struct ocp_pair base;
 	uint64_t base_buckets[OCP_BUCKETS];
@@ -51,7 +57,7 @@ struct pair_record {
 	uint32_t quarters[QUARTER_RING][OCP_BUCKETS];
 };
 
-/* Identifies a file. While FILE is open, the inode number cannot be reused. */
+/* Identifies a file. Another file cannot get the same inode number while FILE is open. */
 struct file_id {
 	dev_t dev;
 	ino_t ino;
@@ -85,11 +91,13 @@ struct target {
 	size_t n_base_rows;
 	double base_cost_seconds;
 	bool had_tick;
-	bool has_told_matching;	  /* how its pairs are matched has been logged */
+	bool has_told_matching;	  /* it has been logged how the pairs are matched */
 	bool is_over_budget;	  /* measuring has ended because of the budget */
 	struct file_id *given_up; /* files that are not measured any more because of the budget */
 	size_t n_given_up;
-	/* The problem concerns only the last refresh, and ends with the next successful one. */
+	/*
+	 * The problem is that the last refresh has failed; the next successful refresh clears it.
+	 */
 	bool problem_passes;
 };
 
@@ -134,8 +142,8 @@ void target_forget_rows(struct target *target);
 /* Read all sources, and update the sums. */
 int target_read(struct target *target);
 /*
- * Fill column COLUMN of the minute with the changes since the last tick, DT_NS ago, and add them to
- * column QUARTER of the quarter hour. Do not read the meters.
+ * Fill column COLUMN of the minute with the changes since the last tick, DT_NS ago, and add these
+ * changes to column QUARTER of the quarter hour. Do not read the meters.
  */
 void target_tick(struct target *target, size_t column, size_t quarter, int64_t dt_ns);
 /* Mark column COLUMN of the minute as unknown. */
@@ -152,15 +160,15 @@ int target_set_problem(struct target *target, const char *why);
 /* ---- the targets of a watch ------------------------------------------------------------------ */
 
 /*
- * The targets, and what the watch knows of processes and files. Rules that search for programs add
- * targets to the list.
+ * The targets of a watch, and what the watch knows about processes and files. Rules that search for
+ * programs add their targets to `list`.
  */
 struct targets {
 	struct ocp_ctx *ctx;
 	bool by_process;
 	struct target **list;
 	size_t n;
-	struct find_memory known; /* known processes; expired at each tick */
+	struct find_memory known; /* the processes found so far; expired at each tick */
 	struct verdicts *verdicts;
 };
 

@@ -16,7 +16,7 @@
 #define SECOND_NS INT64_C(1000000000)
 
 enum {
-	/* Maximum of files being examined, and of files queued; each has a descriptor. */
+	/* The maximum number of files in a batch; each file takes a descriptor. */
 	MAX_BATCH = 256,
 	MAX_FILES = 65536,
 	/* How long a file is remembered after it was last seen. */
@@ -32,7 +32,7 @@ static const struct exam_limits usual_limits = {
 	.memory_mib = 128,
 };
 
-/* Identifies one state of one file: if the file changes, its key changes. */
+/* Identifies one state of a file: when the file is changed, its key becomes another one. */
 struct file_key {
 	dev_t dev;
 	ino_t ino;
@@ -49,7 +49,7 @@ struct judged_file {
 	int64_t seen_ns;
 };
 
-/* Files, and their keys when they were opened. */
+/* Files to examine. keys[i] is the key of files[i] when the file was queued. */
 struct exam_batch {
 	struct exam_file files[MAX_BATCH];
 	struct file_key keys[MAX_BATCH];
@@ -285,8 +285,8 @@ static void clear(struct exam_batch *batch)
 }
 
 /*
- * Store RESULT of the file number I. Return false if the file has changed since it was queued, so
- * that RESULT is useless.
+ * Store RESULT, the result for file number I of the examined files, as the verdict on this file.
+ * Return false if the file has changed since it was queued: RESULT is then useless.
  */
 static bool take_result(struct verdicts *v, size_t i, const struct exam_result *result)
 {

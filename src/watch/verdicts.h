@@ -20,8 +20,8 @@
 #include "base/ctx.h"
 
 /*
- * The limit for one file. Reading and attaching a program of this size takes a fraction of a
- * second.
+ * The maximum number of sites in one file. Reading and attaching a program with this number of
+ * sites takes a fraction of a second.
  */
 enum { VERDICTS_MAX_SITES = 20000 };
 

@@ -169,7 +169,10 @@ static void switch_back(struct target *target, size_t n, const char *probe, bool
 	}
 }
 
-/* Switch the counter in all sources that have PROBE or, if one of them fails, in none. */
+/*
+ * Switch the counter of PROBE in all sources that have PROBE. If this fails in one source, switch
+ * it back in the others.
+ */
 static int switch_in_sources(struct target *target, const char *probe, bool on, bool was_on)
 {
 	bool was_found = false;
@@ -206,7 +209,8 @@ int watch_switch_counter(struct watch *watch, size_t number, const char *probe, 
 /* ---- probes that are not counted unless they are named --------------------------------------- */
 
 /*
- * Stop counting probes that the user has not named, if they cost more than their counts are worth.
+ * When all probes are counted, some cost more than their counts are worth. watch_leave_probes()
+ * stops counting these, unless the user has named what to count.
  */
 
 /* Return true if the probes of TARGET are counted only because all probes are requested. */
@@ -293,7 +297,7 @@ static double weight_of(const struct watch_probe *probe, bool by_rate)
 {
 	const double weight = by_rate ? probe->rate : (double)probe->hits;
 
-	return weight > 0 ? weight : 0; /* also for NaN, an unknown rate */
+	return weight > 0 ? weight : 0; /* 0 also if the rate is NaN (unknown) */
 }
 
 static double sum_weights(const struct target *target, bool by_rate)
@@ -578,7 +582,7 @@ static int begin_inside(struct watch *watch, struct watch_rule *rule)
 	return watch_rule_follow(rule, &watch->targets, clock_ns(CLOCK_MONOTONIC));
 }
 
-/* Begin RULE. If its target has a problem because of an earlier rule, clear it. */
+/* Begin RULE. If its target has a problem because of an earlier rule, clear that problem. */
 static int begin_rule(struct watch *watch, struct watch_rule *rule)
 {
 	int err;
@@ -599,7 +603,7 @@ static int begin_rule(struct watch *watch, struct watch_rule *rule)
 		err = watch_rule_follow(rule, &watch->targets, clock_ns(CLOCK_MONOTONIC));
 	if (!err)
 		return 0;
-	/* Later ticks try again, so this is only a problem of the target. */
+	/* Do not fail: later ticks try again. Until then, the target has a problem. */
 	return err == -ENOMEM ? err : target_set_problem(rule->target, ocp_error(watch->ctx));
 }
 
@@ -782,9 +786,9 @@ static int refresh_sources(struct target *target, int64_t now_ns)
 }
 
 /*
- * Set *NEEDED to whether TARGET must be kept. A target without processes is kept if it was given
- * up, since its file would otherwise be found and measured again. But in a container, such a target
- * is kept only as long as a process runs its file.
+ * Set *NEEDED to whether TARGET must be kept. A target without processes is kept if measuring was
+ * given up because of the budget, since its file would otherwise be found and measured again. But
+ * if such a target is in a container, it is kept only as long as a process runs its file.
  */
 static int is_needed(struct target *target, struct find_memory *known, bool *needed)
 {

@@ -13,13 +13,13 @@
  * A target is an executable, identified by its path. Its processes start and exit, and the file may
  * be replaced by a newer one. A source measures one process, or every process of one file, as long
  * as such a process exists. The numbers of a target are the sums over all its sources, including
- * ended ones. So these numbers never decrease, whatever happens to the processes.
+ * ended ones. So the numbers of a target never decrease, whatever happens to its processes.
  *
  * Uprobes belong to a file, not to its name, so two targets for one file would count each hit
  * twice. So when all programs are watched, a file with several names (hard links, bind mounts) is
  * one target. The target has the name that was found first, usually that of the process with the
- * lowest pid, and keeps this name even if only processes with other names remain. Several files
- * that had the same name one after the other are one target, with a source for each file.
+ * lowest pid, and keeps this name even if only processes with other names remain. If a file is
+ * replaced by another file of the same name, both are one target, with a source for each file.
  *
  * Different containers have different targets. A file that several containers run (from a volume)
  * is a target without a container. Files on overlays are separate, even if they share a lower file;
@@ -54,12 +54,12 @@ struct watch;
 
 /* One thing to watch. */
 struct watch_spec {
-	const char *exe; /* every process of this file, now or later; NULL: see `pid` */
+	const char *exe; /* watch every process of this file, now or later; NULL: see `pid` */
 	/* Accept that EXE does not exist yet: the target has a problem until EXE exists. */
 	bool may_be_missing;
 	/*
-	 * This process and, after it exits, another process of its executable. If `pid` is 0 and
-	 * EXE is NULL: every running program with probes.
+	 * Watch this process and, after it exits, another process of its executable. If `pid` is 0
+	 * and EXE is NULL: every running program with probes.
 	 */
 	pid_t pid;
 	/*
@@ -106,10 +106,10 @@ struct watch_probe {
 	uint64_t hits; /* never decreases */
 	double rate;   /* hits per second in the last tick; NAN: unknown */
 	size_t n_sites;
-	bool is_counted; /* its hits are counted */
-	bool is_in_pair; /* part of a timed pair, so its counter cannot be switched */
+	bool is_counted; /* the hits of the probe are counted */
+	bool is_in_pair; /* part of a timed pair: its counter cannot be switched */
 	enum watch_handler handler;
-	size_t n_enabled;		    /* processes in which its handlers are on */
+	size_t n_enabled;		    /* number of processes in which the handlers are on */
 	size_t n_uses, n_uses_without_site; /* as in struct ocp_probe_hits */
 };
 
@@ -148,11 +148,11 @@ struct watch_gc {
 	 */
 	bool has_words;
 	bool has_compactions; /* false: the runtime of a process (OCaml 5.1) has no compactions */
-	/* These never decrease, and include processes that have ended. */
+	/* The following sums never decrease, and include processes that have ended. */
 	uint64_t minor_words, promoted_words, major_words, allocated_words;
 	uint64_t minor_collections, major_collections, compactions;
 	uint64_t heap_words, top_heap_words; /* sums over the running processes */
-	/* Per second, in the last tick; NAN: unknown. */
+	/* Growth of the sums per second, in the last tick; NAN: unknown. */
 	double minor_rate, major_rate, allocated_rate, promoted_rate;
 	/*
 	 * The time spent in gc:minor and gc:major_slice in the last tick, divided by the length of
@@ -214,9 +214,10 @@ int watch_set(struct watch *watch, const struct watch_spec *specs, size_t n);
 size_t watch_failed_spec(const struct watch *watch);
 
 /*
- * Call this every WATCH_TICK_MS. It finds processes that have started, exited or loaded plugins,
- * reads the states of handlers and the meters, and adds a column to the history. A failure to
- * measure is logged once, becomes the problem of the target, and is retried. Return 0 or -ENOMEM.
+ * Call this every WATCH_TICK_MS. watch_tick() finds processes that have started, exited or loaded
+ * plugins, reads the states of handlers and the meters, and adds a column to the history. A failure
+ * to measure is logged once, becomes the problem of the target, and is retried. Return 0 or
+ * -ENOMEM.
  */
 int watch_tick(struct watch *watch);
 /* Read only the meters, for current numbers. Return 0, or the error of a meter. */
@@ -241,7 +242,7 @@ static inline size_t watch_column_ticks(enum watch_span span)
 
 /*
  * watch_column_count() returns the number of complete columns of SPAN, at most WATCH_COLUMNS.
- * watch_column_time_ns() returns when the newest of them ended (CLOCK_REALTIME).
+ * watch_column_time_ns() returns when the newest complete column ended (CLOCK_REALTIME).
  */
 size_t watch_column_count(const struct watch *watch, enum watch_span span);
 int64_t watch_column_time_ns(const struct watch *watch, enum watch_span span);

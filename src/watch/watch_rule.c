@@ -24,14 +24,14 @@ enum {
 	SETTLE_S = 2, /* how long to wait for a file that may still be being written */
 	SCAN_S = 5,   /* time between two searches for new programs */
 	/*
-	 * How long to wait for the examination of new files: WAIT_MS; the first search waits
-	 * FIRST_WAIT_MS.
+	 * How long a search waits for the examination of new files; FIRST_WAIT_MS is for the first
+	 * search.
 	 */
 	WAIT_MS = 50,
 	FIRST_WAIT_MS = 2000,
 	/*
-	 * How long a file that a search has found stays attached without a process, so that its
-	 * next process is measured from the first instruction. At most MAX_IDLE such files stay
+	 * How long a file that a search has found stays attached while no process runs it, so that
+	 * its next process is measured from the first instruction. At most MAX_IDLE such files stay
 	 * attached, since each takes 24 descriptors.
 	 */
 	IDLE_S = 60,
@@ -383,7 +383,10 @@ static int start_source(struct watch_rule *rule, struct target *target, struct s
 	rule->last_pid = source->pid;
 	if (!rule->exe)
 		source->container = target->container;
-	/* Switching fails for probes that this source lacks, which does no harm. */
+	/*
+	 * Switch off the counters that are off in TARGET. This fails for probes that SOURCE lacks,
+	 * which does no harm.
+	 */
 	for (size_t i = 0; i < target->view.n_probes; i++)
 		if (target->probe_records[i]->is_off)
 			ocp_meter_switch(source->meter, target->probes[i].name, false);
@@ -431,7 +434,10 @@ static int watch_rule_open(struct watch_rule *rule, struct targets *targets, str
 	return err ? err : start_source(rule, target, source);
 }
 
-/* Open another source for TARGET, unless it is too early for a retry or over the budget. */
+/*
+ * Open another source for TARGET, unless it is too early for a retry, or measuring TARGET was ended
+ * because of the budget.
+ */
 static int open_source(struct watch_rule *rule, struct targets *targets, struct target *target,
 		       const char *path, pid_t pid, int64_t now_ns)
 {
@@ -489,7 +495,7 @@ static int end_old_generations(struct watch_rule *rule, struct target *target,
 	return err;
 }
 
-/* Set the target's problem: the executable cannot be found. WHY is the errno of the reason. */
+/* Make it the target's problem that the executable cannot be found. WHY is the errno. */
 static int watch_rule_tell_missing(struct watch_rule *rule, int why)
 {
 	return target_set_problem(rule->target,
@@ -541,8 +547,8 @@ static bool watch_rule_is_in_container(const struct watch_rule *rule, pid_t pid)
 }
 
 /*
- * Find a process of the executable that no rule measures, and set *PID to it; 0: there is none.
- * Prefer the process LAST.
+ * Find a process of the executable that no rule measures, and set *PID to it; 0: there is none. If
+ * several are found, prefer the process with the pid LAST.
  */
 static int find_follower(struct watch_rule *rule, struct targets *targets, pid_t last, pid_t *pid)
 {
@@ -692,7 +698,7 @@ static int open_target_inside(struct watch_rule *rule, struct targets *targets, 
 			(int)pid, MAX_PROCESSES);
 	else
 		err = watch_rule_open(rule, targets, rule->target, NULL, pid);
-	/* The process has ended in the meantime. */
+	/* -ESRCH: the process has ended in the meantime. */
 	if (err == -ESRCH)
 		return 0;
 	if (err && err != -ENOMEM)
@@ -703,7 +709,10 @@ static int open_target_inside(struct watch_rule *rule, struct targets *targets, 
 	return err;
 }
 
-/* Measure PID, unless it is measured already. *N_OPENED counts the attempts of this tick. */
+/*
+ * Measure PID, unless it is measured already. *N_OPENED is the number of attempts to open a source
+ * in this tick.
+ */
 static int measure_inside(struct watch_rule *rule, struct targets *targets, pid_t pid,
 			  int64_t now_ns, size_t *n_opened)
 {
@@ -831,7 +840,7 @@ static bool is_news(void *data, pid_t pid)
 
 /*
  * Set *CONTAINER to the container of all processes that run the file ST, called EXE; PID is one of
- * them. If they are in several containers, all members become "".
+ * them. If these processes are in several containers, set all members of *CONTAINER to "".
  */
 static int find_container(struct targets *targets, const char *exe, const struct stat *st,
 			  pid_t pid, struct container *container)
@@ -946,7 +955,8 @@ static int end_idle(const struct watch_rule *rule, const struct targets *targets
 
 /*
  * End the sources of overwritten files, and of files that now also run in another container. The
- * next search finds both again. It gives a file in several containers a target without a container.
+ * next search finds all these files again, and gives a file that runs in several containers a
+ * target without a container.
  */
 static int end_old(struct watch_rule *rule, struct targets *targets, int64_t now_ns)
 {

@@ -18,7 +18,7 @@ struct refused {
 	pid_t pid;
 	uint64_t start_time;
 	unsigned int tries;
-	int64_t retry_ns; /* CLOCK_MONOTONIC: when to try again */
+	int64_t retry_ns; /* CLOCK_MONOTONIC: when to try again to measure the process */
 	char *why;
 };
 
@@ -31,8 +31,9 @@ struct watch_rule {
 	 */
 	struct container container;
 	/*
-	 * With PID: the executable, if its path leads to another file in our mount namespace, as
-	 * for a process in a container; -1: use the path.
+	 * With PID: a descriptor of the executable, if the executable's path leads to another file
+	 * in our mount namespace (as for a process in a container); -1: the path leads to the
+	 * executable.
 	 */
 	int foreign_file;
 	struct measure_request *request;
@@ -60,21 +61,21 @@ void watch_rule_free(struct watch_rule *rule);
 int watch_rule_new(struct targets *targets, const struct watch_spec *spec, struct watch_rule **out);
 /* Return true if SPEC names the same processes, engine and measurement as RULE. */
 bool watch_rule_is_for(const struct watch_rule *rule, const struct watch_spec *spec);
-/* Return true if both rules are for the same file. Both must name a program. */
+/* Return true if RULE and OTHER, which must both name a program, are for the same file. */
 bool watch_rule_has_file_of(const struct watch_rule *rule, const struct watch_rule *other);
 /* Attach the first source, and add it to the target of the rule. */
 int watch_rule_start(struct watch_rule *rule);
 
 /*
- * Open and end sources, as needed now. A failure to measure becomes the problem of the target.
- * Return -ENOMEM or 0.
+ * Open the sources that RULE lacks now, and end those that it no longer needs. A failure to measure
+ * becomes the problem of the target. Return -ENOMEM or 0.
  */
 int watch_rule_follow(struct watch_rule *rule, struct targets *targets, int64_t now_ns);
 
 /*
  * Handle the case that counting by BPF exceeds the budget; WHY is the message. With ENGINE_AUTO, if
- * RULE can count inside, do this from now on, set *ERR to -ENOMEM or 0, and return true. Otherwise,
- * change nothing and return false.
+ * RULE can count inside, count inside from now on, set *ERR to -ENOMEM or 0, and return true.
+ * Otherwise, change nothing and return false.
  */
 bool watch_rule_move_inside(struct watch_rule *rule, struct targets *targets, const char *why,
 			    int *err);

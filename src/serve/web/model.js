@@ -35,7 +35,7 @@ class Target {
 		this.status = null;
 		this.series = new Map(); // by probe
 		this.pairs = new Map(); // by pairKey: { bounds, columns }
-		this.quarter = { rates: new Map(), pairs: new Map() }; // by probe, and as above
+		this.quarter = { rates: new Map(), pairs: new Map() }; // by probe, and by pairKey
 	}
 
 	seriesOf(probe) {

@@ -20,7 +20,7 @@ function load(path) {
 	});
 }
 
-let libraries; // the promise that they are loaded
+let libraries; // the promise that the libraries are loaded
 
 // Load the libraries one after another, since later ones need earlier ones.
 function loadLibraries() {
