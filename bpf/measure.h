@@ -267,9 +267,9 @@ struct measure_start {
  * stop are in different functions, the function with the start has returned before the stop, so its
  * lower stack pointer does not mean that the start is an orphan. And each fibre has its own stack;
  * these stacks are at arbitrary addresses. Two live fibres never have the same stack pointer. So if
- * fibres take turns within a pair, a stop finds the start of its own fibre. Newer starts of other
- * fibres are still active, but they are counted as orphans, and so are the stops that belong to
- * them.
+ * several fibres are between the start and the stop of a pair, a stop finds the start of the fibre
+ * that reached the stop. Newer starts of other fibres are counted as orphans, although their calls
+ * have not ended. The stops of these calls are later counted as orphans, too.
  *
  * A stop whose start was replaced in the full ring ends the newest open start, if there is one.
  */

@@ -40,7 +40,7 @@ struct task_struct___up {
 	struct uprobe_task___up *utask;
 } __attribute__((preserve_access_index));
 
-/* Return the address of the trampoline in the current process, or 0 if the process has none. */
+/* Return the address of the trampoline of the current process. No trampoline: return 0. */
 static __always_inline __u64 uretprobe_trampoline(void)
 {
 	struct task_struct___up *task = (void *)bpf_get_current_task();

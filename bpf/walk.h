@@ -245,7 +245,7 @@ struct walk_scratch {
 	struct walk_mapping late[WALK_LATE];
 	__u32 n_late;
 	__u32 tgid;
-	/* the address of the kernel's trampoline for return probes; 0: the process has none */
+	/* the address of the kernel's trampoline for return probes; 0: no trampoline */
 	__u64 trampoline;
 	__u64 node[32]; /* working memory: a node of the kernel's tree of mappings */
 	struct walk_walked stack;

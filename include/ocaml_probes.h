@@ -84,8 +84,9 @@ enum ocp_log_level {
 };
 
 /*
- * A log callback. LINE does not end with a newline and is valid only during the call. The library
- * may call the callback from one of its own threads, while the thread of the caller waits.
+ * A log callback. LINE does not end with a newline and is valid only during the call. The callback
+ * may run in a thread that the library has made. The thread that called the library waits
+ * meanwhile.
  */
 typedef void (*ocp_log_fn)(void *data, enum ocp_log_level level, const char *line);
 
@@ -102,7 +103,7 @@ OCP_API void ocp_ctx_set_log(struct ocp_ctx *ctx, ocp_log_fn fn, void *data,
 
 /* The message of the last error in this ctx; "" if there was none. Valid until the next error. */
 OCP_API const char *ocp_error(const struct ocp_ctx *ctx);
-/* Advice on the last error; NULL if there is none. Valid until the next error. */
+/* Advice on the last error; NULL: no advice. Valid until the next error. */
 OCP_API const char *ocp_hint(const struct ocp_ctx *ctx);
 
 /*

@@ -557,8 +557,8 @@ OCP_API uint64_t ocp_sample_all_hits(const struct ocp_sample *sample);
  */
 OCP_API uint64_t ocp_sample_stepped_hits(const struct ocp_sample *sample);
 /*
- * The average cost of a hit in nanoseconds, over all hits of the sample. COSTS->cost_per_hit_ns if
- * there are no hits.
+ * Return the average cost of a hit in nanoseconds, over all hits of the sample. If the sample has 0
+ * hits, return COSTS->cost_per_hit_ns.
  */
 OCP_API double ocp_sample_cost_per_hit_ns(const struct ocp_sample *sample,
 					  const struct ocp_costs *costs);

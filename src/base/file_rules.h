@@ -49,7 +49,7 @@ void file_rules_set(struct ocp_ctx *ctx, const struct file_rules *rules);
 int file_rules_admit(struct ocp_ctx *ctx, int fd, const struct file_origin *origin);
 void file_rules_exceeded(struct ocp_ctx *ctx, int fd, const struct file_origin *origin);
 bool file_rules_check_owners(const struct ocp_ctx *ctx);
-/* Return the largest number of sites that a file of ORIGIN may have, or 0 if there is no limit. */
+/* Return how many sites a file of ORIGIN may have at most. 0 means any number. */
 size_t file_rules_max_sites(const struct ocp_ctx *ctx, const struct file_origin *origin);
 
 #endif

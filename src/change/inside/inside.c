@@ -361,10 +361,11 @@ static int take_room(struct ocp_ctx *ctx, pid_t pid, const struct block_header *
 }
 
 /*
- * Set *OUT to the newest block that counts, or to the newest block if none counts. Return 1, or 0
- * if there is no block. Several blocks may seem to count: if a tool was killed while it wrote the
- * displacement of a site, the mixed bytes may fit several blocks. The newest of these blocks is the
- * right one: a tool makes a block only after all sites of the older blocks have been restored.
+ * Set *OUT to the newest block that counts. If no block counts, set *OUT to the newest block.
+ * Return 1; if the process has no block, return 0. A tool that was killed while it wrote the
+ * displacement of a site leaves a mixture of old and new bytes, which may be a displacement to
+ * another block. Then several blocks seem to count, and the newest one is right: a tool makes a
+ * block only after all sites of the older blocks have been restored.
  */
 static int choose_block(struct ocp_ctx *ctx, pid_t pid, const struct block_found *blocks, size_t n,
 			struct inside_room *room, struct inside **out)
