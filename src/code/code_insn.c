@@ -15,7 +15,7 @@
 #include <string.h>
 #include <Zydis/Register.h>
 
-enum { HEADER_BYTES = 4, MEMO_BITS = 13, MEMO_SIZE = 1 << MEMO_BITS };
+enum { HEADER_BYTES = 4, MEMO_BITS = 13, MEMO_SIZE = 1 << MEMO_BITS, GENERAL_REGISTERS = 16 };
 
 struct insn_memo {
 	uint32_t header;
@@ -86,19 +86,27 @@ static bool is_wide_register(const ZydisDecodedOperand *operand, unsigned int *r
 	return true;
 }
 
+uint32_t insn_written(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
+{
+	struct full_insn it;
+	uint32_t written = 0;
+
+	if (!decode_full(decoder, bytes, n, &it))
+		return UINT32_MAX;
+	for (unsigned int i = 0; i < it.insn.operand_count; i++) {
+		if (!(it.list[i].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
+			continue;
+		for (unsigned int reg = 0; reg < GENERAL_REGISTERS; reg++)
+			if (is_register(&it.list[i], reg))
+				written |= 1U << reg;
+	}
+	return written;
+}
+
 bool insn_writes(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
 		 unsigned int reg)
 {
-	struct full_insn it;
-
-	if (!decode_full(decoder, bytes, n, &it))
-		return true;
-	for (unsigned int i = 0; i < it.insn.operand_count; i++) {
-		if ((it.list[i].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) &&
-		    is_register(&it.list[i], reg))
-			return true;
-	}
-	return false;
+	return insn_written(decoder, bytes, n) >> reg & 1;
 }
 
 bool insn_stores(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
@@ -165,7 +173,7 @@ bool insn_is_constant(const struct insn_decoder *decoder, const uint8_t *bytes, 
 	    it.list[1].type != ZYDIS_OPERAND_TYPE_IMMEDIATE)
 		return false;
 	*value = it.list[1].imm.value.u;
-	for (*to = 0; *to < 16; ++*to)
+	for (*to = 0; *to < GENERAL_REGISTERS; ++*to)
 		if (is_register(&it.list[0], *to))
 			return *value <= INT64_MAX;
 	return false;
@@ -181,6 +189,53 @@ bool insn_is_load(const struct insn_decoder *decoder, const uint8_t *bytes, size
 	       is_wide_register(&it.list[0], &to) && to == reg &&
 	       it.list[1].type == ZYDIS_OPERAND_TYPE_MEMORY &&
 	       it.list[1].mem.index == ZYDIS_REGISTER_NONE;
+}
+
+static uint8_t general_register(ZydisRegister reg)
+{
+	return reg >= ZYDIS_REGISTER_RAX && reg <= ZYDIS_REGISTER_R15
+		       ? (uint8_t)(reg - ZYDIS_REGISTER_RAX)
+		       : INSN_NO_REG;
+}
+
+/* Return what the instruction IT does to its operand MEM; set *TO as in struct insn_memory. */
+static enum insn_memory_use memory_use(const struct full_insn *it, const ZydisDecodedOperand *mem,
+				       uint8_t *to)
+{
+	const bool is_source =
+		mem == &it->list[1] && it->list[0].type == ZYDIS_OPERAND_TYPE_REGISTER;
+
+	*to = is_source ? general_register(it->list[0].reg.value) : INSN_NO_REG;
+	if (*to != INSN_NO_REG && it->insn.mnemonic == ZYDIS_MNEMONIC_SUB)
+		return INSN_MEMORY_SUB;
+	if (*to != INSN_NO_REG && it->insn.mnemonic == ZYDIS_MNEMONIC_MOV)
+		return INSN_MEMORY_LOAD;
+	*to = INSN_NO_REG;
+	return mem->actions & ZYDIS_OPERAND_ACTION_MASK_READ ? INSN_MEMORY_READ : INSN_MEMORY_WRITE;
+}
+
+bool insn_memory(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
+		 struct insn_memory *memory)
+{
+	const ZydisDecodedOperand *found = NULL;
+	struct full_insn it;
+
+	if (!decode_full(decoder, bytes, n, &it))
+		return false;
+	for (unsigned int i = 0; i < it.insn.operand_count_visible && !found; i++)
+		if (it.list[i].type == ZYDIS_OPERAND_TYPE_MEMORY &&
+		    it.list[i].mem.type == ZYDIS_MEMOP_TYPE_MEM)
+			found = &it.list[i];
+	if (!found || found->mem.index != ZYDIS_REGISTER_NONE)
+		return false;
+	*memory = (struct insn_memory){
+		.n_bytes = (uint8_t)(found->size / 8),
+		.base = general_register(found->mem.base),
+		.is_thread_local = found->mem.segment == ZYDIS_REGISTER_FS,
+		.off = found->mem.disp.value,
+	};
+	memory->use = memory_use(&it, found, &memory->to);
+	return memory->base != INSN_NO_REG || found->mem.base == ZYDIS_REGISTER_NONE;
 }
 
 /* ---- kinds ---------------------------------------------------------------------------------- */

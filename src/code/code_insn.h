@@ -83,6 +83,12 @@ bool insn_repeats(const struct insn_decoder *decoder, const uint8_t *bytes, size
 bool insn_writes(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
 		 unsigned int reg);
 
+/*
+ * Return the set of general registers that the instruction at BYTES[0..N) changes: bit R stands for
+ * register R. Return all bits if the instruction cannot be decoded.
+ */
+uint32_t insn_written(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n);
+
 /* Return true if the instruction at BYTES[0..N) writes memory, or cannot be decoded. */
 bool insn_stores(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n);
 
@@ -113,6 +119,30 @@ bool insn_is_copy(const struct insn_decoder *decoder, const uint8_t *bytes, size
  */
 bool insn_is_constant(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
 		      unsigned int *to, uint64_t *value);
+
+/* What an instruction does to the word of memory at *(BASE + OFF). */
+enum insn_memory_use {
+	INSN_MEMORY_READ,  /* reads the word, and perhaps writes it */
+	INSN_MEMORY_WRITE, /* only writes the word */
+	INSN_MEMORY_LOAD,  /* moves the word into register `to` */
+	INSN_MEMORY_SUB,   /* subtracts the word from register `to` */
+};
+
+struct insn_memory {
+	enum insn_memory_use use;
+	uint8_t n_bytes;      /* size of the word */
+	uint8_t base;	      /* a general register, or INSN_NO_REG */
+	uint8_t to;	      /* a general register, or INSN_NO_REG */
+	bool is_thread_local; /* the address is relative to the FS base */
+	int64_t off;
+};
+
+/*
+ * Set *MEMORY to the explicit memory operand of the instruction at BYTES[0..N). Return false if the
+ * instruction has no such operand, or one with an index register or relative to rip.
+ */
+bool insn_memory(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
+		 struct insn_memory *memory);
 
 /*
  * Return true if the instruction is a 64-bit load of register REG from memory, without an index

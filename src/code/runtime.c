@@ -8,12 +8,12 @@
  * versions are then not recognised. OCaml links with --export-dynamic, so .dynsym contains the
  * global names even in a stripped program.
  *
- * A version determines the structures only if the runtime comes from the OCaml project: derived
- * compilers change the structures. So the offset of minor_words is checked: the code of
- * caml_gc_minor_words_unboxed, which computes Gc.minor_words () and does hardly anything else, must
- * contain this offset. The members with statistics are next to each other: if the offset of
- * minor_words is right, the offsets of the other members are right, too. For OCaml 5, the code of
- * caml_heap_size must contain the offset of the statistics of a heap.
+ * The structures of OCaml 5 are learnt from the code of its functions (code/runtime_facts.c). OCaml
+ * 4.13 and 4.14 have the same structures, but compilers derived from them may change the
+ * structures. So the offset of minor_words is checked: the code of caml_gc_minor_words_unboxed,
+ * which computes Gc.minor_words () and does hardly anything else, must contain this offset. The
+ * members with statistics are next to each other: if the offset of minor_words is right, the
+ * offsets of the other members are right, too.
  */
 #include "code/runtime.h"
 
@@ -37,58 +37,14 @@ enum {
 	LEA = 0x8d, /* opcode of the instruction that takes an address */
 };
 
-static const struct {
-	int major, first_minor, last_minor;
-	struct runtime_layout layout;
-} layouts[] = {
-	{ 4,
-	  13,
-	  14,
-	  { .bytes = 360,
-	    .young_ptr = 8,
-	    .young_start = 48,
-	    .young_end = 56,
-	    .in_minor_collection = 88,
-	    .minor_words = 296,
-	    .promoted_words = 304,
-	    .major_words = 312,
-	    .minor_collections = 320,
-	    .major_collections = 328,
-	    .heap_words = 336,
-	    .top_heap_words = 344,
-	    .compactions = 352 } },
-	{ 5,
-	  1,
-	  2,
-	  { .has_domains = true,
-	    .bytes = 400,
-	    .young_ptr = 8,
-	    .young_start = 16,
-	    .young_end = 24,
-	    .allocated_words = 128,
-	    .shared_heap = 272,
-	    .id = 280,
-	    .unique_id = 288,
-	    .minor_words = 376,
-	    .promoted_words = 384,
-	    .major_words = 392,
-	    .heap_owner = 1048 } },
-	{ 5,
-	  3,
-	  3,
-	  { .has_domains = true,
-	    .bytes = 408,
-	    .young_ptr = 8,
-	    .young_start = 16,
-	    .young_end = 24,
-	    .allocated_words = 128,
-	    .shared_heap = 280,
-	    .id = 288,
-	    .unique_id = 296,
-	    .minor_words = 384,
-	    .promoted_words = 392,
-	    .major_words = 400,
-	    .heap_owner = 1048 } },
+/* Offsets in the state of the domain (runtime/caml/domain_state.tbl) of OCaml 4.13 and 4.14. */
+static const struct runtime_facts facts_4 = {
+	.at = { [FACT_YOUNG_PTR] = 8,
+		[FACT_YOUNG_START] = 48,
+		[FACT_YOUNG_END] = 56,
+		[FACT_MINOR_WORDS] = 296,
+		[FACT_PROMOTED_WORDS] = 304,
+		[FACT_MAJOR_WORDS] = 312 },
 };
 
 /* The symbols to look up. */
@@ -111,14 +67,14 @@ enum {
 	ORPHANED_WORDS_CODE,
 	POOL_FREELIST,
 	ORPHANED_HEAP_CODE,
-	HEAP_SIZE_CODE,
 	MINOR_COLLECTIONS,
 	MAJOR_CYCLES,
 	COMPACTIONS,
-	N_SYMBOLS
+	FACT_CODE, /* the first of the functions that show facts */
+	N_SYMBOLS = FACT_CODE + N_FACT_FUNCTIONS
 };
 
-static const char *const symbol_names[N_SYMBOLS] = {
+static const char *const symbol_names[FACT_CODE] = {
 	[FRAMETABLE] = "caml_frametable",
 	[BYTECODE] = "caml_interprete",
 	[SYS_BEGIN_4] = "camlStdlib__Sys__data_begin",
@@ -137,7 +93,6 @@ static const char *const symbol_names[N_SYMBOLS] = {
 	[ORPHANED_WORDS_CODE] = "caml_accum_orphan_alloc_stats",
 	[POOL_FREELIST] = "pool_freelist",
 	[ORPHANED_HEAP_CODE] = "caml_accum_orphan_heap_stats",
-	[HEAP_SIZE_CODE] = "caml_heap_size",
 	[MINOR_COLLECTIONS] = "caml_minor_collections_count",
 	[MAJOR_CYCLES] = "caml_major_cycles_completed",
 	[COMPACTIONS] = "caml_compactions_count",
@@ -320,37 +275,57 @@ static int code_variables(const struct recogniser *r, int symbol, bool loaded, u
 static int not_known(const struct recogniser *r, const char *what)
 {
 	return ctx_error(r->ctx, -EPROTONOSUPPORT,
-			 "%s: contains the runtime of OCaml %s, %s (known: 4.13, 4.14, 5.1, 5.2, "
-			 "5.3)",
+			 "%s: contains the runtime of OCaml %s, %s (known: 4.13, 4.14, 5)",
 			 elf_file_name(r->elf), r->runtime->version, what);
 }
 
-/* Find the version of a program without Stdlib.Sys from the functions of its runtime. */
+/*
+ * Find the version of a program without Stdlib.Sys from the functions of its runtime. Of OCaml 5,
+ * only the major version is found.
+ */
 static int guess_version(const struct recogniser *r)
 {
 	struct runtime *runtime = r->runtime;
 
 	runtime->major = has(r, DOMAIN_SPAWN) ? 5 : 4;
 	runtime->minor = runtime->patch = 0;
-	if (runtime->major == 4 && has(r, DO_EXIT)) {
-		runtime->minor = 13;
-		snprintf(runtime->version, sizeof(runtime->version), "4.13 or 4.14");
-		return 0;
-	}
 	snprintf(runtime->version, sizeof(runtime->version), "%d", runtime->major);
-	return not_known(r, "whose minor version is unknown: Stdlib.Sys is not linked in");
+	if (runtime->major == 5)
+		return 0;
+	if (!has(r, DO_EXIT))
+		return not_known(r, "whose minor version is unknown: Stdlib.Sys is not linked in");
+	runtime->minor = 13;
+	snprintf(runtime->version, sizeof(runtime->version), "4.13 or 4.14");
+	return 0;
 }
 
-static int check_layout(const struct recogniser *r)
+static int recognise_4(const struct recogniser *r)
 {
-	const struct runtime_layout *layout = &r->runtime->layout;
 	bool is_right;
-	int err = code_uses(r, MINOR_WORDS_CODE, layout->minor_words, &is_right);
+	int err;
 
-	if (!err && is_right && layout->has_domains)
-		err = code_uses(r, HEAP_SIZE_CODE, layout->heap_owner + 8, &is_right);
+	if (r->runtime->minor < 13 || r->runtime->minor > 14)
+		return not_known(r, "which is not known");
+	r->runtime->facts = facts_4;
+	r->runtime->places.caml_state = va_of(r, CAML_STATE);
+	r->runtime->places.allocated_words = va_of(r, ALLOCATED_WORDS);
+	err = code_uses(r, MINOR_WORDS_CODE, facts_4.at[FACT_MINOR_WORDS], &is_right);
 	if (!err && !is_right)
 		err = not_known(r, "changed: its structures are not known");
+	return err;
+}
+
+static int learn_facts(const struct recogniser *r)
+{
+	struct fact_code code[N_FACT_FUNCTIONS] = { 0 };
+	int err = 0;
+
+	for (int i = 0; i < N_FACT_FUNCTIONS && (!err || err == -ENODATA); i++)
+		err = read_code(r, FACT_CODE + i, &code[i].bytes, &code[i].n);
+	if (!err || err == -ENODATA)
+		err = runtime_facts_learn(r->ctx, code, &r->runtime->facts);
+	for (int i = 0; i < N_FACT_FUNCTIONS; i++)
+		free(code[i].bytes);
 	return err;
 }
 
@@ -439,10 +414,14 @@ static int32_t find_state_tls(const struct recogniser *r)
 	return (int32_t)((int64_t)symbol->va - (int64_t)tls_bytes);
 }
 
-static int find_places_5(const struct recogniser *r)
+static int recognise_5(const struct recogniser *r)
 {
 	struct runtime_places *places = &r->runtime->places;
-	int err = find_domains(r);
+	int err = learn_facts(r);
+
+	r->runtime->has_domains = true;
+	if (!err)
+		err = find_domains(r);
 
 	if (!err)
 		err = find_orphaned_words(r);
@@ -476,20 +455,8 @@ static int no_runtime(const struct recogniser *r)
 	return program_kind_need_native(r->ctx, PROGRAM_FOREIGN, elf_file_name(r->elf));
 }
 
-/* Return the offsets for a version of OCaml; NULL if they are unknown. */
-static const struct runtime_layout *runtime_layout_of(int major, int minor)
-{
-	for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
-		if (layouts[i].major == major && layouts[i].first_minor <= minor &&
-		    minor <= layouts[i].last_minor)
-			return &layouts[i].layout;
-	return NULL;
-}
-
 static int recognise(const struct recogniser *r)
 {
-	struct runtime *runtime = r->runtime;
-	const struct runtime_layout *layout;
 	int told;
 
 	if (has(r, BYTECODE))
@@ -501,14 +468,7 @@ static int recognise(const struct recogniser *r)
 		told = guess_version(r);
 	if (told < 0)
 		return told;
-	layout = runtime_layout_of(runtime->major, runtime->minor);
-	if (!layout)
-		return not_known(r, "which is not known");
-	runtime->layout = *layout;
-	runtime->places.caml_state = va_of(r, CAML_STATE);
-	runtime->places.allocated_words = va_of(r, ALLOCATED_WORDS);
-	told = check_layout(r);
-	return told || !layout->has_domains ? told : find_places_5(r);
+	return r->runtime->major == 4 ? recognise_4(r) : recognise_5(r);
 }
 
 int runtime_recognise(struct ocp_ctx *ctx, struct elf_file *elf, struct runtime *runtime)
@@ -518,7 +478,7 @@ int runtime_recognise(struct ocp_ctx *ctx, struct elf_file *elf, struct runtime 
 
 	*runtime = (struct runtime){ 0 };
 	for (size_t i = 0; i < N_SYMBOLS; i++)
-		r.symbols[i].name = symbol_names[i];
+		r.symbols[i].name = i < FACT_CODE ? symbol_names[i] : fact_functions[i - FACT_CODE];
 	err = named_symbols_find(ctx, elf, r.symbols, N_SYMBOLS, &runtime->is_stripped);
 	return err ? err : recognise(&r);
 }
@@ -569,22 +529,31 @@ static int find_version_in_data(struct ocp_ctx *ctx, struct elf_file *elf, struc
 	return 0;
 }
 
+/*
+ * Return the offset of the local roots in OCaml MAJOR.MINOR; 0 if it is not known. OCaml 5.3 added
+ * a member before the list of local roots (allocated_words_direct), and OCaml 5.4 added four more
+ * members before the list (for ramp-ups). The state of 5.5 begins as that of 5.4.
+ */
+static uint16_t local_roots_of_version(int major, int minor)
+{
+	static const uint16_t offsets[] = { [1] = 152, [2] = 152, [3] = 160, [4] = 192, [5] = 192 };
+
+	return major == 5 && minor >= 0 && (size_t)minor < sizeof(offsets) / sizeof(*offsets)
+		       ? offsets[minor]
+		       : 0;
+}
+
 int runtime_local_roots(struct ocp_ctx *ctx, struct elf_file *elf, uint16_t *off)
 {
-	/*
-	 * OCaml 5.3 added a member before the list of local roots (allocated_words_direct), and
-	 * OCaml 5.4 added four more members before the list (for ramp-ups).
-	 */
-	enum { OF_5_1 = 152, OF_5_3 = 160, OF_5_4 = 192 };
 	struct runtime runtime;
 	int err = runtime_recognise(ctx, elf, &runtime);
 
-	*off = OF_5_3;
-	if (err != -ENOMEM && !runtime.major && has_no_symbols(elf) > 0)
+	*off = 0;
+	if (!err && runtime.has_domains) {
+		*off = runtime.facts.at[FACT_LOCAL_ROOTS];
+	} else if (err != -ENOMEM && !runtime.major && has_no_symbols(elf) > 0) {
 		err = find_version_in_data(ctx, elf, &runtime);
-	if (runtime.major == 5 && runtime.minor < 3)
-		*off = OF_5_1;
-	else if (runtime.major > 5 || (runtime.major == 5 && runtime.minor > 3))
-		*off = OF_5_4;
+		*off = local_roots_of_version(runtime.major, runtime.minor);
+	}
 	return err == -ENOMEM ? err : 0;
 }

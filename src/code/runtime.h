@@ -9,25 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "code/runtime_facts.h"
 #include "elf/elf_file.h"
-
-/*
- * Offsets, in bytes, in the structure that holds the state of a domain
- * (runtime/caml/domain_state.tbl).
- */
-struct runtime_layout {
-	bool has_domains; /* OCaml 5 */
-	uint16_t bytes;	  /* size of the structure up to the last member that is used */
-	uint16_t young_ptr, young_start, young_end;
-	uint16_t minor_words, promoted_words, major_words;
-	/* OCaml 4 */
-	uint16_t minor_collections, major_collections, heap_words, top_heap_words, compactions;
-	uint16_t in_minor_collection;
-	/* OCaml 5 */
-	uint16_t allocated_words, shared_heap, id, unique_id;
-	/* offset of `owner` in struct caml_heap_state; the statistics follow this member */
-	uint16_t heap_owner;
-};
 
 enum { MAX_DOMAINS_PLACES = 24 };
 
@@ -36,7 +19,7 @@ enum { MAX_DOMAINS_PLACES = 24 };
  * for it.
  */
 struct runtime_places {
-	/* OCaml 4: the pointer to the structure that struct runtime_layout describes */
+	/* OCaml 4: the pointer to the state of the only domain */
 	uint64_t caml_state;
 	uint64_t allocated_words; /* OCaml 4 */
 	/* OCaml 5: counters */
@@ -59,20 +42,23 @@ struct runtime {
 	int major, minor, patch;
 	char version[32]; /* Sys.ocaml_version, or "4.13 or 4.14" if the program lacks it */
 	bool is_stripped;
-	struct runtime_layout layout;
+	bool has_domains; /* OCaml 5 */
+	/* OCaml 4: the words of the minor heap and the three sums of words; no other facts */
+	struct runtime_facts facts;
 	struct runtime_places places;
 };
 
 /*
- * Recognise the runtime of ELF. Returns -ENODATA if ELF contains none, -EPROTONOSUPPORT if the
- * version or the structures of the runtime are not known.
+ * Recognise the runtime of ELF. A fact that the code of OCaml 5 does not show is missing in
+ * RUNTIME->facts: runtime_facts_need() reports this fact to those who need it. Returns -ENODATA if
+ * ELF contains no runtime, -EPROTONOSUPPORT if the structures of OCaml 4 are not known.
  */
 int runtime_recognise(struct ocp_ctx *ctx, struct elf_file *elf, struct runtime *runtime);
 
 /*
- * Set *OFF to the offset, in bytes, of the list of local roots in the state of a domain of OCaml 5.
- * If the version of OCaml cannot be found in ELF, use the offset of OCaml 5.3. This function knows
- * more versions than runtime_recognise(). The only error is -ENOMEM.
+ * Set *OFF to the offset, in bytes, of the list of local roots in the state of a domain of OCaml 5;
+ * 0 if it is not known. In a file without symbols, which shows no facts, the version of OCaml
+ * determines the offset. The only error is -ENOMEM.
  */
 int runtime_local_roots(struct ocp_ctx *ctx, struct elf_file *elf, uint16_t *off);
 

@@ -131,16 +131,29 @@ static int gc_not_plausible(const struct gc_reader *r, const char *what)
  */
 static bool gc_young_words(const struct gc_reader *r, const uint8_t *copy, uint64_t *words)
 {
-	const struct runtime_layout *layout = &r->runtime.layout;
-	const uint64_t start = gc_word_at(copy, layout->young_start);
-	const uint64_t end = gc_word_at(copy, layout->young_end);
-	const uint64_t at = gc_word_at(copy, layout->young_ptr);
+	const uint16_t *facts = r->runtime.facts.at;
+	const uint64_t start = gc_word_at(copy, facts[FACT_YOUNG_START]);
+	const uint64_t end = gc_word_at(copy, facts[FACT_YOUNG_END]);
+	const uint64_t at = gc_word_at(copy, facts[FACT_YOUNG_PTR]);
 
 	*words = (end - at) / 8;
 	return start <= at && at <= end && (end - at) % 8 == 0;
 }
 
 /* ---- OCaml 4 --------------------------------------------------------------------------------- */
+
+/*
+ * Offsets in the state of the domain (runtime/caml/domain_state.tbl) of OCaml 4.13 and 4.14. The
+ * members from STATE_MINOR_COLLECTIONS on follow the three sums of words (runtime.h).
+ */
+enum {
+	STATE_IN_MINOR_COLLECTION = 88,
+	STATE_MINOR_COLLECTIONS = 320,
+	STATE_MAJOR_COLLECTIONS = 328,
+	STATE_HEAP_WORDS = 336,
+	STATE_TOP_HEAP_WORDS = 344,
+	STATE_COMPACTIONS = 352,
+};
 
 /*
  * Read the figures of OCaml 4: from one structure, to which Caml_state points, and from
@@ -197,33 +210,33 @@ static bool is_sum(double value)
 static bool is_consistent_4(const struct gc_reader *r, const struct read_4 *read,
 			    struct gc_gauges *gauges)
 {
-	const struct runtime_layout *layout = &r->runtime.layout;
+	const uint16_t *facts = r->runtime.facts.at;
 	const uint8_t *first = read->copies[0].state, *middle = read->copies[1].state;
 	const uint8_t *last = read->copies[2].state;
-	const size_t bytes = (size_t)layout->compactions + 8 - layout->minor_words;
+	const size_t bytes = (size_t)STATE_COMPACTIONS + 8 - facts[FACT_MINOR_WORDS];
 	uint64_t young;
 	bool collects = false;
 
-	if (memcmp(first + layout->minor_words, last + layout->minor_words, bytes) != 0 ||
-	    gc_double_at(last, layout->major_words) !=
-		    gc_double_at(read->later.state, layout->major_words) ||
+	if (memcmp(first + facts[FACT_MINOR_WORDS], last + facts[FACT_MINOR_WORDS], bytes) != 0 ||
+	    gc_double_at(last, facts[FACT_MAJOR_WORDS]) !=
+		    gc_double_at(read->later.state, facts[FACT_MAJOR_WORDS]) ||
 	    read->copies[1].allocated_words > read->copies[2].allocated_words ||
 	    read->copies[1].allocated_words > read->later.allocated_words ||
 	    !gc_young_words(r, middle, &young))
 		return false;
 	for (size_t i = 0; i < COPIES; i++)
-		collects |= gc_word_at(read->copies[i].state, layout->in_minor_collection) != 0;
+		collects |= gc_word_at(read->copies[i].state, STATE_IN_MINOR_COLLECTION) != 0;
 	*gauges = (struct gc_gauges){
-		.words = { .minor = gc_double_at(middle, layout->minor_words) +
+		.words = { .minor = gc_double_at(middle, facts[FACT_MINOR_WORDS]) +
 				    (collects ? 0 : (double)young),
-			   .promoted = gc_double_at(middle, layout->promoted_words),
-			   .major = gc_double_at(middle, layout->major_words) +
+			   .promoted = gc_double_at(middle, facts[FACT_PROMOTED_WORDS]),
+			   .major = gc_double_at(middle, facts[FACT_MAJOR_WORDS]) +
 				    (double)read->copies[1].allocated_words,
-			   .heap = gc_word_at(middle, layout->heap_words),
-			   .top_heap = gc_word_at(middle, layout->top_heap_words) },
-		.minor_collections = gc_word_at(middle, layout->minor_collections),
-		.major_collections = gc_word_at(middle, layout->major_collections),
-		.compactions = gc_word_at(middle, layout->compactions),
+			   .heap = gc_word_at(middle, STATE_HEAP_WORDS),
+			   .top_heap = gc_word_at(middle, STATE_TOP_HEAP_WORDS) },
+		.minor_collections = gc_word_at(middle, STATE_MINOR_COLLECTIONS),
+		.major_collections = gc_word_at(middle, STATE_MAJOR_COLLECTIONS),
+		.compactions = gc_word_at(middle, STATE_COMPACTIONS),
 		.has_compactions = true,
 	};
 	return true;
@@ -294,11 +307,16 @@ struct alloc_stats {
 	uint64_t minor_words, promoted_words, major_words, forced_major_collections;
 };
 
-/* The start of struct dom_internal of OCaml 5 (runtime/domain.c), which is a slot of the array. */
+/*
+ * The start of struct dom_internal of OCaml 5 (runtime/domain.c), which is a slot of the array. The
+ * pointer to the domain's structure is words[0]; from 5.4 on, words[1], after the thread.
+ */
+enum { SLOT_WORDS = 3 };
+
 struct slot_copy {
 	int32_t id;
 	int32_t padding;
-	uint64_t state;
+	uint64_t words[SLOT_WORDS];
 };
 
 /* A copy of the figures that all domains of OCaml 5 share. */
@@ -319,8 +337,9 @@ struct later_copy {
 };
 
 struct gc_domains {
-	uint64_t table; /* address of the array of slots; 0: not found yet */
-	uint64_t slot_bytes;
+	uint64_t table;	     /* address of the array of slots; 0: not found yet */
+	uint64_t slot_bytes; /* 0: the array has one slot */
+	size_t state_word;   /* the index in slot_copy.words of the pointer to the structure */
 	/* the addresses of the domains' structures, one for each slot used so far */
 	uint64_t *states;
 	uint64_t *heaps;
@@ -340,46 +359,82 @@ struct gc_domains {
  */
 static bool is_domain(const struct gc_reader *r, uint64_t state, int id)
 {
-	const struct runtime_layout *layout = &r->runtime.layout;
+	const uint16_t *facts = r->runtime.facts.at;
 	uint8_t copy[STATE_BYTES];
 	uint64_t heap, owner;
 
 	if (!state || state % 8 || gc_read_one(r, state, copy, sizeof(copy)) != 0 ||
-	    (int)gc_word_at(copy, layout->id) != id)
+	    (int)gc_word_at(copy, facts[FACT_ID]) != id)
 		return false;
-	heap = gc_word_at(copy, layout->shared_heap);
-	return heap && gc_read_one(r, heap + layout->heap_owner, &owner, sizeof(owner)) == 0 &&
+	heap = gc_word_at(copy, facts[FACT_SHARED_HEAP]);
+	return heap && gc_read_one(r, heap + facts[FACT_HEAP_OWNER], &owner, sizeof(owner)) == 0 &&
 	       owner == state;
+}
+
+/* Copy slot ID of the array at TABLE, if it has slots of BYTES bytes. Return false if not. */
+static bool read_slot(const struct gc_reader *r, uint64_t table, uint64_t bytes, int id,
+		      struct slot_copy *slot)
+{
+	return gc_read_one(r, table + (uint64_t)id * bytes, slot, sizeof(*slot)) == 0 &&
+	       slot->id == id && slot->padding == 0;
+}
+
+/*
+ * Return true if the first N slots after slot 0 have BYTES bytes each: a slot contains its number,
+ * and a pointer to a domain or, if the slot was never used, NULL.
+ */
+static bool has_slots(const struct gc_reader *r, uint64_t table, uint64_t bytes, int n)
+{
+	struct slot_copy slot;
+	uint64_t state;
+	int id;
+
+	for (int i = 1; i <= n; i++) {
+		if (!read_slot(r, table, bytes, i, &slot))
+			return false;
+		state = slot.words[r->domains->state_word];
+		if (state &&
+		    (state % 8 ||
+		     gc_read_one(r, state + r->runtime.facts.at[FACT_ID], &id, sizeof(id)) != 0 ||
+		     id != i))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Find the size of a slot from the places of the numbers 1, 2 and 3. An array with fewer slots has
+ * only the first of these numbers (OCAMLRUNPARAM=d=2).
+ */
+static void find_slot_size(struct gc_reader *r, uint64_t table)
+{
+	enum { MIN_BYTES = 64, MAX_BYTES = 1024 };
+
+	for (int n = 3; n > 0; n--)
+		for (uint64_t bytes = MIN_BYTES; bytes <= MAX_BYTES; bytes += 8)
+			if (has_slots(r, table, bytes, n)) {
+				r->domains->slot_bytes = bytes;
+				return;
+			}
 }
 
 /*
  * Return true if there is an array of slots at TABLE, and find the size of a slot. The first domain
- * never ends, so slot 0 must have a domain. Each slot contains its number, so the place of number 1
- * shows the size of a slot, unless there is only one slot.
+ * never ends, so slot 0 must have a domain.
  */
 static bool is_table(struct gc_reader *r, uint64_t table)
 {
-	/*
-	 * The first size is that of 5.3, the second that of 5.1 and 5.2, where a condition variable
-	 * also has a pointer to its mutex.
-	 */
-	static const uint16_t sizes[] = { 264, 280 };
+	struct gc_domains *d = r->domains;
 	struct slot_copy slot;
 
-	if (!table || table % 8 || gc_read_one(r, table, &slot, sizeof(slot)) != 0 ||
-	    slot.id != 0 || !is_domain(r, slot.state, 0))
+	if (!table || table % 8 || !read_slot(r, table, 0, 0, &slot))
 		return false;
-	r->domains->slot_bytes = sizes[0];
-	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		bool fits = true;
-
-		for (int id = 1; fits && id < 4; id++)
-			fits = gc_read_one(r, table + (uint64_t)id * sizes[i], &slot,
-					   sizeof(slot)) == 0 &&
-			       slot.id == id && slot.padding == 0;
-		if (fits)
-			r->domains->slot_bytes = sizes[i];
-	}
+	d->state_word = 0;
+	while (d->state_word < SLOT_WORDS && !is_domain(r, slot.words[d->state_word], 0))
+		d->state_word++;
+	if (d->state_word == SLOT_WORDS)
+		return false;
+	find_slot_size(r, table);
 	return true;
 }
 
@@ -407,28 +462,47 @@ static int find_slot_array(struct gc_reader *r)
 }
 
 /*
+ * Set *STATE to the address of the structure of the domain in slot ID; NULL if the slot was never
+ * used. Behind the last slot, there may be other data or unmapped memory: check the contents.
+ * Return false if the slot and the structure have different numbers of the domain, because the
+ * domain is just starting.
+ */
+static bool find_state(const struct gc_reader *r, int id, uint64_t *state)
+{
+	const struct gc_domains *d = r->domains;
+	const uint16_t *facts = r->runtime.facts.at;
+	uint64_t unique_id, slot_unique_id;
+	struct slot_copy slot;
+	uint8_t copy[STATE_BYTES];
+
+	*state = 0;
+	if ((id && !d->slot_bytes) || !read_slot(r, d->table, d->slot_bytes, id, &slot) ||
+	    !slot.words[d->state_word] || slot.words[d->state_word] % 8 ||
+	    gc_read_one(r, slot.words[d->state_word], copy, sizeof(copy)) != 0 ||
+	    (int)gc_word_at(copy, facts[FACT_ID]) != id)
+		return true;
+	*state = slot.words[d->state_word];
+	unique_id = gc_word_at(copy, facts[FACT_UNIQUE_ID]);
+	return gc_read_one(r, d->table + (uint64_t)id * d->slot_bytes + facts[FACT_SLOT_UNIQUE_ID],
+			   &slot_unique_id, sizeof(slot_unique_id)) == 0 &&
+	       unique_id == slot_unique_id;
+}
+
+/*
  * Find the slots that have come into use since the last call. The runtime uses slots in order, and
- * reuses the slots of ended domains.
+ * reuses the slots of ended domains. Returns -EAGAIN, without a message, if a domain is starting.
  */
 static int find_slots(struct gc_reader *r)
 {
 	struct gc_domains *d = r->domains;
+	uint64_t state;
 
 	while (d->n_slots < MAX_SLOTS) {
-		const uint64_t at = d->table + d->n_slots * d->slot_bytes;
-		struct slot_copy slot;
-		int32_t id;
-
-		/*
-		 * Behind the last slot, there may be other data or unmapped memory: check the
-		 * contents.
-		 */
-		if (gc_read_one(r, at, &slot, sizeof(slot)) != 0 || slot.id != (int)d->n_slots ||
-		    slot.padding || !slot.state || slot.state % 8 ||
-		    gc_read_one(r, slot.state + r->runtime.layout.id, &id, sizeof(id)) != 0 ||
-		    id != slot.id)
+		if (!find_state(r, (int)d->n_slots, &state))
+			return -EAGAIN;
+		if (!state)
 			return memory_check_alive(r->memory);
-		d->states[d->n_slots++] = slot.state;
+		d->states[d->n_slots++] = state;
 	}
 	return ctx_error(r->ctx, -E2BIG, "pid %d (%s): has more than %d domains", (int)r->pid,
 			 r->exe, MAX_SLOTS - 1);
@@ -479,7 +553,8 @@ static int copy_before(const struct gc_reader *r, struct shared_copy *shared)
 	gc_pieces_empty(&pieces);
 	add_shared(r, &pieces);
 	for (size_t i = 0; i < r->domains->n_slots; i++)
-		gc_pieces_add(&pieces, r->domains->states[i] + r->runtime.layout.shared_heap, 8);
+		gc_pieces_add(&pieces,
+			      r->domains->states[i] + r->runtime.facts.at[FACT_SHARED_HEAP], 8);
 	err = gc_pieces_read(r, &pieces, buf);
 	if (err)
 		return err;
@@ -503,7 +578,7 @@ static int copy_domains(const struct gc_reader *r)
 			gc_pieces_add(&pieces, r->domains->states[i], STATE_BYTES);
 		gc_pieces_add(&pieces,
 			      r->domains->heaps[i]
-				      ? r->domains->heaps[i] + r->runtime.layout.heap_owner
+				      ? r->domains->heaps[i] + r->runtime.facts.at[FACT_HEAP_OWNER]
 				      : r->domains->states[i],
 			      sizeof(struct heap_copy));
 	}
@@ -534,29 +609,30 @@ static int copy_after(const struct gc_reader *r, struct shared_copy *shared)
  */
 static bool take_domain(const struct gc_reader *r, size_t i, struct gc_domain *domain)
 {
-	const struct runtime_layout *layout = &r->runtime.layout;
+	const uint16_t *facts = r->runtime.facts.at;
 	const struct domain_copy *copy = &r->domains->copies[i];
 	const uint8_t *first = copy->states[0], *middle = copy->states[1], *last = copy->states[2];
 	const uint8_t *later = r->domains->later[i].state;
-	const uint64_t allocated = gc_word_at(middle, layout->allocated_words);
+	const uint64_t allocated = gc_word_at(middle, facts[FACT_ALLOCATED_WORDS]);
 	uint64_t young;
 
-	if (memcmp(first + layout->minor_words, last + layout->minor_words, 24) != 0 ||
-	    gc_word_at(first, layout->unique_id) != gc_word_at(last, layout->unique_id) ||
-	    gc_word_at(first, layout->shared_heap) != r->domains->heaps[i] ||
-	    gc_word_at(last, layout->shared_heap) != r->domains->heaps[i] ||
+	if (memcmp(first + facts[FACT_MINOR_WORDS], last + facts[FACT_MINOR_WORDS], 24) != 0 ||
+	    gc_word_at(first, facts[FACT_UNIQUE_ID]) != gc_word_at(last, facts[FACT_UNIQUE_ID]) ||
+	    gc_word_at(first, facts[FACT_SHARED_HEAP]) != r->domains->heaps[i] ||
+	    gc_word_at(last, facts[FACT_SHARED_HEAP]) != r->domains->heaps[i] ||
 	    (r->domains->heaps[i] && copy->heap.owner != r->domains->states[i]) ||
-	    gc_word_at(last, layout->major_words) != gc_word_at(later, layout->major_words) ||
-	    allocated > gc_word_at(last, layout->allocated_words) ||
-	    allocated > gc_word_at(later, layout->allocated_words) ||
+	    gc_word_at(last, facts[FACT_MAJOR_WORDS]) !=
+		    gc_word_at(later, facts[FACT_MAJOR_WORDS]) ||
+	    allocated > gc_word_at(last, facts[FACT_ALLOCATED_WORDS]) ||
+	    allocated > gc_word_at(later, facts[FACT_ALLOCATED_WORDS]) ||
 	    !gc_young_words(r, middle, &young))
 		return false;
 	*domain = (struct gc_domain){
 		.id = (int)i,
-		.unique_id = (uint32_t)gc_word_at(middle, layout->unique_id),
-		.words = { .minor = (double)gc_word_at(middle, layout->minor_words),
-			   .promoted = (double)gc_word_at(middle, layout->promoted_words),
-			   .major = (double)gc_word_at(middle, layout->major_words) },
+		.unique_id = (uint32_t)gc_word_at(middle, facts[FACT_UNIQUE_ID]),
+		.words = { .minor = (double)gc_word_at(middle, facts[FACT_MINOR_WORDS]),
+			   .promoted = (double)gc_word_at(middle, facts[FACT_PROMOTED_WORDS]),
+			   .major = (double)gc_word_at(middle, facts[FACT_MAJOR_WORDS]) },
 	};
 	if (!r->domains->heaps[i])
 		return true;
@@ -607,8 +683,11 @@ static int gc_read_5(struct gc_reader *r, struct gc_gauges *gauges)
 	struct shared_copy before, after;
 	int err = r->domains->table ? 0 : find_slot_array(r);
 
-	if (!err)
-		err = find_slots(r);
+	if (err)
+		return err;
+	err = find_slots(r);
+	if (err == -EAGAIN)
+		return 0;
 	if (!err)
 		err = copy_before(r, &before);
 	if (!err)
@@ -711,7 +790,7 @@ int gc_reader_read(struct gc_reader *r, struct gc_gauges *gauges)
 	for (int i = 0; i < MAX_READS && done == 0; i++) {
 		if (i >= QUICK_READS)
 			nanosleep(&wait, NULL);
-		done = r->runtime.layout.has_domains ? gc_read_5(r, gauges) : gc_read_4(r, gauges);
+		done = r->runtime.has_domains ? gc_read_5(r, gauges) : gc_read_4(r, gauges);
 		if (done > 0 && has_decreased(r, gauges) && i + 1 < MAX_READS)
 			done = 0;
 	}
@@ -742,7 +821,7 @@ int gc_reader_read(struct gc_reader *r, struct gc_gauges *gauges)
 static int check_places(const struct gc_reader *r)
 {
 	const struct runtime_places *places = &r->runtime.places;
-	const bool is_complete = r->runtime.layout.has_domains
+	const bool is_complete = r->runtime.has_domains
 					 ? places->n_domains && places->minor_collections &&
 						   places->major_collections
 					 : places->caml_state && places->allocated_words;
@@ -751,6 +830,27 @@ static int check_places(const struct gc_reader *r)
 		return 0;
 	return ctx_error(r->ctx, -ENODATA, "%s: the place of its collector's figures is unknown%s",
 			 r->exe, r->runtime.is_stripped ? " (it is stripped)" : "");
+}
+
+/* Return 0 if all offsets are known that gc_read_5() uses, and lie in the copies. */
+static int check_facts(const struct gc_reader *r)
+{
+	static const enum runtime_fact needed[] = {
+		FACT_YOUNG_PTR,	      FACT_YOUNG_START, FACT_YOUNG_END,	  FACT_MINOR_WORDS,
+		FACT_PROMOTED_WORDS,  FACT_MAJOR_WORDS, FACT_SHARED_HEAP, FACT_ID,
+		FACT_ALLOCATED_WORDS, FACT_UNIQUE_ID,	FACT_HEAP_OWNER,  FACT_SLOT_UNIQUE_ID,
+	};
+	enum { N_NEEDED = sizeof(needed) / sizeof(needed[0]) };
+	const uint16_t *facts = r->runtime.facts.at;
+
+	for (size_t i = 0; i < N_NEEDED; i++)
+		if (needed[i] != FACT_HEAP_OWNER && facts[needed[i]] > STATE_BYTES - 8)
+			return ctx_error(r->ctx, -EPROTONOSUPPORT,
+					 "%s: the state of a domain of OCaml %s has more than %d "
+					 "bytes",
+					 r->exe, r->runtime.version, STATE_BYTES);
+	return runtime_facts_need(r->ctx, &r->runtime.facts, r->exe, needed, N_NEEDED,
+				  "the figures of its collector cannot be read");
 }
 
 static int recognise(struct gc_reader *r)
@@ -765,6 +865,8 @@ static int recognise(struct gc_reader *r)
 	r->exe = exe.path;
 	exe.path = NULL;
 	image_exe_close(&exe);
+	if (!err && r->runtime.has_domains)
+		err = check_facts(r);
 	return err ? err : check_places(r);
 }
 
@@ -780,7 +882,7 @@ int gc_reader_open(struct ocp_ctx *ctx, pid_t pid, struct gc_reader **out)
 	err = memory_open(ctx, pid, &r->memory);
 	if (!err)
 		err = recognise(r);
-	if (!err && r->runtime.layout.has_domains)
+	if (!err && r->runtime.has_domains)
 		err = gc_domains_new(r);
 	if (err) {
 		gc_reader_free(r);

@@ -183,7 +183,7 @@ static int check_small(struct ocp_ctx *ctx, const struct image_exe *exe,
 				 "%s: has no symbol %s, which allocation is "
 				 "sampled at",
 				 exe->path, symbol->name);
-	if (!runtime->layout.has_domains && !runtime->places.caml_state)
+	if (!runtime->has_domains && !runtime->places.caml_state)
 		return ctx_error(ctx, -ENODATA, "%s: has no symbol Caml_state", exe->path);
 	return 0;
 }
@@ -193,7 +193,7 @@ static int attach_small(struct allocation *a, struct code_file *code,
 			const struct named_symbol *symbol, int *link)
 {
 	const uint64_t cookie =
-		runtime->layout.has_domains ? PROFILE_STATE_IN_RDI : runtime->places.caml_state;
+		runtime->has_domains ? PROFILE_STATE_IN_RDI : runtime->places.caml_state;
 	unsigned long offset;
 	bool is_stepped;
 	int err = check_small(a->ctx, target->exe, runtime, symbol);

@@ -46,7 +46,7 @@ static bool has_ocaml_stacks(struct ocp_ctx *ctx, struct elf_file *elf,
 	struct runtime runtime;
 
 	if (runtime_recognise(ctx, elf, &runtime) == 0)
-		return runtime.layout.has_domains;
+		return runtime.has_domains;
 	return functions_have_ocaml_stacks(functions);
 }
 

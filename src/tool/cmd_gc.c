@@ -86,11 +86,11 @@ static int ask_for_phases(struct ocp_ctx *ctx, struct ocp_meter *meter, pid_t pi
 	if (!err)
 		err = request_phases(ctx, meter, prog->elf, &runtime, places);
 	ocp_program_free(prog);
-	if (!err && runtime.layout.has_domains && runtime.places.state_tls)
+	if (!err && runtime.has_domains && runtime.places.state_tls)
 		meter_split_by_domain(meter, &(struct engine_domains){
 						     .max = MAX_DOMAIN_ROWS,
 						     .tls = runtime.places.state_tls,
-						     .id = runtime.layout.unique_id,
+						     .id = runtime.facts.at[FACT_UNIQUE_ID],
 					     });
 	return err;
 }
@@ -496,7 +496,7 @@ static struct json_object *pauses_json(const struct gc_report *report)
 		if (report->span_ns > 0)
 			json_add_double(object, "share",
 					(double)pair->sum_ns / (double)report->span_ns);
-		if (report->runtime->layout.has_domains)
+		if (report->runtime->has_domains)
 			json_object_object_add(object, "domains",
 					       pauses_by_domain_json(report->pauses, i));
 		json_object_array_add(array, object);

@@ -28,8 +28,12 @@ struct unwind_builder {
 	struct ocp_ctx *ctx;
 	const char *name;
 	struct unwind_table *table;
-	uint32_t *slots;  /* a hash table of rule numbers + 1; 0: free */
-	uint8_t roots_at; /* the offset of the local roots in the state of a domain, in words */
+	uint32_t *slots; /* a hash table of rule numbers + 1; 0: free */
+	/*
+	 * The offset of the local roots in the state of a domain, in words. 0: not known. Then a
+	 * stack ends where C has called OCaml, since the rest of the stack is in the local roots.
+	 */
+	uint8_t roots_at;
 };
 
 /* ---- rules ---------------------------------------------------------------------------------- */
@@ -147,6 +151,8 @@ static struct walk_rule rule_of(const struct unwind_builder *b, const struct cfi
 	 * return addresses.
 	 */
 	rule.flags = cfi->is_signal && rule.rip_at != WALK_AT_CFA ? WALK_SIGNAL : 0;
+	if (is_callback(cfi) && !b->roots_at)
+		return (struct walk_rule){ 0 };
 	if (is_callback(cfi)) {
 		rule.flags |= WALK_CALLBACK;
 		rule.roots_at = b->roots_at;
@@ -353,6 +359,8 @@ static struct walk_rule rule_of_code(const struct unwind_builder *b, const struc
 	case CODE_FRAME_LIKE:
 		break;
 	case CODE_FRAME_OF_C_STACK:
+		if (!b->roots_at)
+			return (struct walk_rule){ 0 };
 		rule.cfa = WALK_CFA_LOAD;
 		rule.reg = WALK_R14;
 		rule.add[0] = STATE_C_STACK;
