@@ -43,15 +43,16 @@ int stop_open(struct ocp_ctx *ctx, pid_t pid, struct stop *stop);
 void stop_close(struct stop *stop);
 
 /*
- * Stop the process and call WORK(ARG), with the maps of the process read in this stop. Then end the
- * remote calls that WORK began. Wait first until the process has finished what a killed tool began
- * in it; return -EBUSY if it does not finish, because a debugger or SIGSTOP has stopped it.
+ * Wait until the process has finished what a killed tool began in it. Return -EBUSY if it does not
+ * finish, because a debugger or SIGSTOP has stopped it. Then stop the process, read its maps, call
+ * WORK(ARG), and end the remote calls that WORK began.
  */
 int stop_run(struct stop *stop, int (*work)(struct stop *stop, void *arg), void *arg);
 
 /*
  * Like stop_run(), but called in the work of tracee_run_stopped(), with everything in STOP set
- * except maps and remote. Does not wait: returns -EBUSY and sets is_busy.
+ * except maps and remote. Does not wait: if the process has not finished what a killed tool began,
+ * sets is_busy and returns -EBUSY.
  */
 int stop_work(struct stop *stop, int (*work)(struct stop *stop, void *arg), void *arg);
 
