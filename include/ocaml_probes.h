@@ -413,7 +413,7 @@ OCP_API int ocp_actions_disable(struct ocp_actions *actions, const char *name);
 /*
  * Enable or disable a pair of probes. START marks the beginning and STOP the end of an operation;
  * their names differ. STOP is on whenever START is on: it is enabled before START and disabled
- * after START, or both are switched while the process is stopped once. So for an operation that
+ * after START, or both are switched in the same stop of the process. So for an operation that
  * begins and ends while the pair is on, both probes are hit. For an operation that is under way
  * when the pair is disabled, only START is hit. For an operation that is under way when the pair is
  * enabled, only STOP is hit. To see the last operations end, disable START alone first, and disable

@@ -135,8 +135,9 @@ int inside_find_within(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room,
 		       struct inside **out);
 
 /*
- * Set *PIDS to the *N processes that have a block and that this process may inspect, found through
- * /proc alone, by ascending pid. The caller frees *PIDS, also after an error.
+ * Find, through /proc alone, the processes that have a block and that this process may inspect. Set
+ * *PIDS to an array of their *N pids, in ascending order. The caller frees *PIDS, also after an
+ * error.
  */
 int inside_find_processes(struct ocp_ctx *ctx, pid_t **pids, size_t *n);
 

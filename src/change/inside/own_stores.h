@@ -61,7 +61,7 @@ int inside_clear(struct ocp_ctx *ctx, pid_t pid, bool all);
 
 /*
  * If at least this many sites are to be written, the process stores the bytes itself. The remote
- * calls for this take as long as this number of single writes by the tool.
+ * calls that are needed for this take as long as STORES_MIN writes by the tool.
  */
 enum { STORES_MIN = 64 };
 

@@ -10,7 +10,7 @@
  *	3. set the registers	rip: the `ret` of a `syscall; ret`, rsp: the frame
  *	4. block all signals	of the thread
  *	5. for each call	rip: the `syscall; ret`; run to its end
- *	6. to an event stop	as tracee_run_stopped() stops a thread
+ *	6. run to an event stop	as tracee_run_stopped() stops a thread
  *	7. set mask, registers	as they were
  *
  * If we are killed before 3 or after 7, the thread is unchanged. In between, the kernel detaches

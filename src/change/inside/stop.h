@@ -69,7 +69,7 @@ int stop_begin_calls(struct stop *stop);
 int stop_call(struct stop *stop, const char *name, long number, const uint64_t args[6],
 	      uint64_t *result);
 
-/* Make the process unmap [START, END). The caller must know that no thread can be there. */
+/* Make the process unmap [START, END). The caller must know that no thread can be in this range. */
 int stop_unmap(struct stop *stop, uint64_t start, uint64_t end);
 
 /*
@@ -80,7 +80,7 @@ bool stop_may_use(const struct stop *stop, const struct block_header *header);
 
 /*
  * Make the process unmap all parts of the block with this HEADER. The caller must know that no
- * thread can be there.
+ * thread can be in these parts.
  */
 int stop_unmap_block(struct stop *stop, const struct block_header *header);
 
