@@ -213,8 +213,8 @@ OCP_API int ocp_process_read_states(struct ocp_process *proc, unsigned int flags
 				    enum ocp_state *states);
 
 /*
- * Stop all threads of PROC until ocp_process_release(). The reads and updates that the caller makes
- * in between then happen at one moment as seen by the process. If the caller dies, the process
+ * Stop all threads of PROC until ocp_process_release(). For the process, all reads and updates that
+ * the caller makes while the process is held happen at one moment. If the caller dies, the process
  * resumes.
  */
 OCP_API int ocp_process_hold(struct ocp_process *proc);
@@ -242,8 +242,8 @@ enum {
  * to PROG if it maps the file that PROG was read from, under any name and even if the file has been
  * deleted. If there is no such image, images of copies of this file are accepted instead, unless
  * FLAGS has OCP_NO_COPIES; a copy is a file with the same probes at the same addresses. Returns
- * -ESRCH if no image is accepted, unless PROG has no probes and PROC runs its file. Call this
- * function before other objects are made from PROC.
+ * -ESRCH if no image is accepted. But if PROG has no probes, it is enough that PROC runs the file
+ * of PROG. Call this function before other objects are made from PROC.
  */
 OCP_API int ocp_process_restrict(struct ocp_process *proc, const struct ocp_program *prog,
 				 unsigned int flags);
@@ -413,7 +413,7 @@ OCP_API int ocp_actions_disable(struct ocp_actions *actions, const char *name);
 /*
  * Enable or disable a pair of probes. START marks the beginning and STOP the end of an operation;
  * their names differ. STOP is on whenever START is on: it is enabled before START and disabled
- * after START, or both are switched while the process is stopped once. So for an operation that
+ * after START, or both are switched in the same stop of the process. So for an operation that
  * begins and ends while the pair is on, both probes are hit. For an operation that is under way
  * when the pair is disabled, only START is hit. For an operation that is under way when the pair is
  * enabled, only STOP is hit. To see the last operations end, disable START alone first, and disable
@@ -549,14 +549,14 @@ enum {
 };
 
 /*
- * Repair all inconsistencies that are repairable, while the process is stopped once, completely or
- * not at all. First set the semaphores: if a tool was killed before it undid its update, undo this
- * update; if a tool was killed during its update, undo the update, or complete it if FLAGS has
- * OCP_COMPLETE. Then switch the sites of each probe according to the semaphores that OCaml reads:
+ * Repair all repairable inconsistencies during one stop of the process, completely or not at all.
+ * First set the semaphores: if a tool was killed before it undid its update, undo this update; if a
+ * tool was killed during its update, undo the update, or complete it if FLAGS has OCP_COMPLETE.
+ * Then switch the sites of each probe according to the semaphores that OCaml reads:
  *
- *	a semaphore is not 0     all sites on, all semaphores of the probe set to the highest
+ *	a semaphore is not 0     all sites on, all semaphores of the probe set to the highest value
  *	all semaphores are 0     all sites off
- *	no semaphore             all sites off, if they differ
+ *	no semaphore             all sites off if some are on and others are off
  *
  * Probes with a damaged site are not changed. The semaphores of tracers are never written, because
  * the kernel relies on them while a uprobe may be attached.

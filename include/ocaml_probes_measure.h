@@ -282,11 +282,11 @@ OCP_API int ocp_meter_processes(const struct ocp_meter *meter, pid_t **pids, siz
 				bool *complete);
 
 /*
- * Stop (ON is false) or resume counting the probe NAME. Before the attach, this decides whether the
- * probe is attached at all. A probe that is not counted costs nothing: the meter has no uprobe on
- * its sites. The hits counted so far are kept. The counts of all other probes stay exact. The call
- * takes up to 0.1 s. Returns -ENOENT if the probe is not measured, and -EINVAL if it is part of a
- * pair or printed.
+ * Stop (ON is false) or resume counting the probe NAME. If called before ocp_meter_attach(), this
+ * function decides whether the probe is attached at all. A probe that is not counted costs nothing:
+ * the meter has no uprobe on its sites. The hits counted so far are kept. The counts of all other
+ * probes stay exact. The call takes up to 0.1 s. Returns -ENOENT if the probe is not measured, and
+ * -EINVAL if it is part of a pair or printed.
  */
 OCP_API int ocp_meter_switch(struct ocp_meter *meter, const char *name, bool on);
 
@@ -318,8 +318,9 @@ struct ocp_estimate {
 };
 
 /*
- * Estimate the cost of hits before the attach. This takes up to 30 ms if sites are single-stepped,
- * and less if ocp_meter_expect_estimate() was called before the meter was opened.
+ * Estimate the cost of the hits of METER, which must be open but need not be attached. This takes
+ * up to 30 ms if sites are single-stepped, and less if ocp_meter_expect_estimate() was called
+ * before the meter was opened.
  */
 OCP_API int ocp_meter_estimate(struct ocp_meter *meter, struct ocp_estimate *estimate);
 OCP_API void ocp_meter_expect_estimate(struct ocp_meter *meter);
@@ -424,7 +425,7 @@ struct ocp_pair {
 	uint64_t orphan_stops;	 /* stops without a start, or without a key */
 	uint64_t map_full;	 /* starts for which there was no room */
 	uint64_t not_keyed;	 /* starts whose argument cannot be a key */
-	uint64_t open;		 /* starts that have not stopped yet */
+	uint64_t open;		 /* starts that no stop has ended yet */
 	const uint64_t *buckets; /* a histogram of the times, OCP_BUCKETS entries */
 	bool by_key;		 /* starts and stops are matched by an argument, not by thread */
 	/*
@@ -481,7 +482,7 @@ OCP_API double ocp_float_bucket_start(size_t bucket);
 
 /* The floats among the values of an argument. Later versions may add members at the end. */
 struct ocp_float_histogram {
-	uint64_t count; /* the number of finite floats; only these are in sum to buckets */
+	uint64_t count; /* the number of finite floats; `sum` to `buckets` cover only these */
 	uint64_t nan, inf, minus_inf; /* the numbers of all other floats */
 	double sum, mean;	 /* of all finite floats, rounded once; infinite if too large */
 	double min, max;	 /* 0 if count is 0 */
@@ -492,7 +493,7 @@ struct ocp_float_histogram {
 struct ocp_histogram {
 	const char *probe;
 	unsigned int arg; /* the number of the argument at the first site that has it */
-	uint64_t count;	  /* hits whose argument was an integer; only these are in sum to buckets */
+	uint64_t count;	  /* hits with an integer argument; `sum` to `buckets` cover only these */
 	uint64_t not_int; /* hits whose argument was not an integer; includes floats */
 	int64_t sum;	  /* the exact sum; INT64_MIN or INT64_MAX if it is out of range */
 	double mean;
@@ -551,9 +552,9 @@ OCP_API int64_t ocp_sample_time_ns(const struct ocp_sample *sample);
 /* The hits of all probes, including hits that cost time but were not measured. */
 OCP_API uint64_t ocp_sample_all_hits(const struct ocp_sample *sample);
 /*
- * The hits at sites that the kernel single-steps. Each costs ocp_costs.cost_per_stepped_hit_ns. For
- * hits that a filter rejected, the sites are not known: the function assumes that the same share of
- * them was single-stepped.
+ * The hits at sites that the kernel single-steps. Each costs ocp_costs.cost_per_stepped_hit_ns. The
+ * sites of hits that a filter rejected, and of hits in processes that are not measured, are not
+ * known: the function assumes the same share of single-stepped hits as among the other hits.
  */
 OCP_API uint64_t ocp_sample_stepped_hits(const struct ocp_sample *sample);
 /*

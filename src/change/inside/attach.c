@@ -50,9 +50,10 @@ enum {
 
 /*
  * Return the opcode with which to restore a site: the one for on if its gate is not 0, otherwise
- * the one for off. Exception: another tool that switches a site off also lowers its semaphore, but
- * does not know a private gate. So a site with a private gate that was switched off stays off,
- * unless a detach has begun: note_plan() has then set the gate to the wanted state.
+ * the one for off. There is an exception: another tool that switches a site off lowers the site's
+ * semaphore, but does not know private gates. So a site that was switched off and has a private
+ * gate stays off. But if a detach has begun, note_plan() has set the gate to the wanted state, and
+ * the gate decides.
  */
 static uint8_t ours_wanted(const struct block_site *site, const struct site_bytes *bytes,
 			   enum site_now now)
@@ -84,7 +85,7 @@ static uint8_t wanted_opcode(const struct block_site *site, const struct site_by
 /*
  * Record in the block what restore_sites() is about to do, so that another tool can complete it:
  * which sites are restored (to the opcode `store`), and the new values of their private gates. If
- * PATCHED is BLOCK_UNPATCHED, all this is done: delete the record.
+ * PATCHED is BLOCK_UNPATCHED, restore_sites() has done all this: delete the record.
  */
 static int note_plan(struct stop *stop, struct inside *inside, enum block_patched patched)
 {

@@ -125,9 +125,9 @@ struct block_header {
  * is the slot at its id modulo n_threads, and the PAIRS_WINDOW - 1 next slots. A start takes the
  * slot of the window that the thread uses already, else the first free slot. A slot is free if it
  * has no open start, whichever thread used it last. So a thread that ends leaves its slot free,
- * unless it ends in the middle of a span. The slot of such a thread may be taken by a start once
- * the kernel says that the thread is gone; the open starts in the slot become orphans. A start that
- * gets no slot is a collision, and its stop is an orphan.
+ * unless it has open starts. In this case, another thread may take the slot once the kernel says
+ * that the thread is gone; the open starts in the slot become orphans. A start that gets no slot is
+ * a collision, and its stop is an orphan.
  *
  * A slot is taken by one atomic exchange of its first word. While starts are open, only their
  * thread writes to the slot, without locks. Totals stay in their slots; the reader sums them.
@@ -144,8 +144,8 @@ struct block_header {
  * thread, but no pid. So a cache behind the entries has the pid for each thread id.
  *
  * Errors of the totals that may occur, without harm to the process:
- * - A thread gets the id of a thread that ended in the middle of a span: the new thread finds
- *   the open starts of the ended one.
+ * - A thread gets the id of a thread that ended with open starts: the new thread finds the open
+ *   starts of the ended one.
  * - Two living threads have the same id for the C library (a raw clone(), or pid namespaces within
  *   one tree of forks): they share a slot, and may lose each other's events.
  * - A signal handler that interrupts a trampoline hits sites itself. If it stops only pairs that
@@ -201,7 +201,7 @@ struct pairs_shared {
 	uint64_t collisions;
 	/*
 	 * The stack page that the code of the trampolines examined most recently: the page below it
-	 * is mapped, too. Only this code uses this member, and only that of the first pair.
+	 * is mapped, too. Only this code uses this member, and only in the first pair.
 	 */
 	uint64_t stack_page;
 	uint64_t not_keyed; /* starts whose argument is not an int */

@@ -2,8 +2,8 @@
 /*
  * Find the blocks of a process in its maps, copy them out of the process, and check that attach.c
  * can have written their contents. The owner of the process can write to the block at any moment,
- * and may run this tool as another user. So each reader copies a range once, checks the copy, and
- * takes sizes, offsets and addresses from this copy only.
+ * and may be another user than the user of this tool. So each reader copies a range once, checks
+ * the copy, and takes sizes, offsets and addresses from this copy only.
  */
 #ifndef CHANGE_INSIDE_BLOCKS_H
 #define CHANGE_INSIDE_BLOCKS_H

@@ -29,8 +29,8 @@ struct inside {
 	/*
 	 * The whole block. If is_shared, `block` is our own mapping of the memfd, which stays when
 	 * the process ends; others can write to it, so never take a size or an address from it. If
-	 * not, `block` is a copy of the data, which inside_read() refreshes; ranges that were not
-	 * copied are 0.
+	 * is_shared is false, `block` is a copy of the data, which inside_read() refreshes; ranges
+	 * that were not copied are 0.
 	 */
 	uint8_t *block;
 	bool is_shared;
@@ -52,7 +52,8 @@ int inside_refresh(struct inside *inside, bool with_pairs);
 
 /*
  * Read code and gate of each site. Private gates are taken from inside->block. *BYTES is valid
- * until the next call. Return 0, or -ENOMEM or -ESRCH with a message.
+ * until the next call. Return 0, or a negative errno with a message, for example -EBADMSG if the
+ * block describes invalid sites.
  */
 struct site_bytes;
 int inside_read_sites(struct inside *inside, struct site_bytes **bytes);

@@ -188,8 +188,8 @@ void inside_put_sites(const struct inside *inside)
 /* ---- totals and states ---------------------------------------------------------------------- */
 
 /*
- * Add to the orphans of PAIR the open starts of threads and processes that have ended, but at most
- * as many as PAIR has open starts: if such a start was made after PAIR was read, it is not in PAIR.
+ * Add to the orphan starts of PAIR the open starts whose thread or process has ended. Add at most
+ * as many as PAIR has open starts: starts that were made after PAIR was read are not in PAIR.
  */
 static void add_gone(const struct inside *inside, uint32_t i, struct inside_pair *pair)
 {
@@ -325,7 +325,7 @@ static int map_copy(struct inside *inside)
 	if (map == MAP_FAILED)
 		return ctx_no_memory(inside->ctx);
 	inside->block = map;
-	/* Copy the sites first: if one is bad, the copy ends before all counters are read. */
+	/* Copy the sites first: if a site is invalid, return before any counter is read. */
 	err = take_sites(inside);
 	if (!err)
 		err = copy_meta(inside);

@@ -2,7 +2,7 @@
 /*
  * Room change/inside: counters and trampolines in the memory of a process.
  * In: a pid, sites and their gates.
- * Out: a block in the process, which counts without the tool; its numbers.
+ * Out: a block in the process, which counts without the tool; the totals in the block.
  * Callers: the engine `inside`; change/switch and process, for sites that call a trampoline.
  */
 /*
@@ -50,8 +50,8 @@ struct inside_role {
 struct inside_site {
 	uint64_t addr; /* the address, in the process, of the first byte of the site, the nop */
 	/*
-	 * The address of the two bytes that count who enabled the handler. 0 if there are none, or
-	 * if they cannot be the gate, because tracers raise them too (provider `ocaml`).
+	 * The address of the two bytes of the semaphore that OCaml reads. 0 if there is no
+	 * semaphore, or if it cannot be the gate, because tracers raise it too (provider `ocaml`).
 	 */
 	uint64_t semaphore;
 	const struct inside_role *roles;
@@ -95,8 +95,8 @@ struct inside_state {
 struct inside;
 
 /*
- * Return -ENOTSUP, with a message, if hits cannot be counted inside PID or, if TIMES is set, if
- * pairs cannot be timed inside PID. Changes nothing in PID.
+ * Check that hits can be counted inside PID and, if TIMES is set, that pairs can be timed inside
+ * PID. If not, return -ENOTSUP with a message. Changes nothing in PID.
  */
 int inside_check(struct ocp_ctx *ctx, pid_t pid, bool times);
 
@@ -117,8 +117,8 @@ int inside_find(struct ocp_ctx *ctx, pid_t pid, struct inside **out);
 
 /*
  * A budget for reading processes that the user has not named. Such processes may belong to other
- * users, who can make blocks of any size and in any number. Each search reduces the budget, whether
- * or not it finds a block.
+ * users, who can make blocks of any size and in any number. Each block that a search reads reduces
+ * the budget.
  */
 struct inside_room {
 	uint64_t sites, bytes;
@@ -135,8 +135,9 @@ int inside_find_within(struct ocp_ctx *ctx, pid_t pid, struct inside_room *room,
 		       struct inside **out);
 
 /*
- * Set *PIDS to the *N processes that have a block and that this process may inspect, found through
- * /proc alone, by ascending pid. The caller frees *PIDS, also after an error.
+ * Find, through /proc alone, the processes that have a block and that this process may inspect. Set
+ * *PIDS to an array of their *N pids, in ascending order. The caller frees *PIDS, also after an
+ * error.
  */
 int inside_find_processes(struct ocp_ctx *ctx, pid_t **pids, size_t *n);
 

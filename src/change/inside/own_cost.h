@@ -8,7 +8,7 @@
 enum own_cost_of { OWN_COST_COUNTING, OWN_COST_TIMING, OWN_COST_TIMING_BY_KEY };
 
 struct own_cost {
-	/* The time that a hit takes. When timing: half the time of a start plus a stop. */
+	/* The time that a hit takes. When timing: the mean of the times of a start and a stop. */
 	double hit_ns;
 	/*
 	 * The duration that is measured for a pair with no work between start and stop. 0 when

@@ -617,8 +617,8 @@ int own_stores_apply(struct own_stores *stores, const struct patch_write *writes
 		err = stop_work(&stop, store_prepared, stores);
 	*is_unsure = err && stores->has_begun && err != -ENOTSUP && err != -EAGAIN;
 	/*
-	 * Forget the list, which was prepared here: the caller may later pass other writes at the
-	 * same address.
+	 * Forget a list that was prepared above: the caller may later pass other writes at the same
+	 * address.
 	 */
 	if (!is_prepared)
 		own_stores_prepare(stores, NULL, 0);

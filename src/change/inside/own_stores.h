@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Have a stopped process write to many places itself, at the speed of memory: it runs a routine
- * that is mapped only until its end. own_stores_apply() and own_stores_sites() return
+ * Have a stopped process write to many places itself, at the speed of memory: the process runs a
+ * routine, which stays mapped only until it ends. own_stores_apply() and own_stores_sites() return
  *
  *	0		everything is written
  *	-ENOTSUP	with a message: the process cannot do it, and nothing was written
@@ -26,9 +26,9 @@ struct tracee;
 struct own_stores;
 
 /*
- * Prepare stores by the process of MEMORY while it runs. CTX, MEMORY, TRACEE and PATCHER, all of
- * the same process, must outlive *OUT. Returns -ENOTSUP, with a message, if the process cannot be
- * called into.
+ * Prepare to have the process of MEMORY make stores. The process may run meanwhile. CTX, MEMORY,
+ * TRACEE and PATCHER, all of the same process, must outlive *OUT. Returns -ENOTSUP, with a message,
+ * if remote calls in the process are impossible.
  */
 int own_stores_open(struct ocp_ctx *ctx, struct memory *memory, struct tracee *tracee,
 		    struct patcher *patcher, struct own_stores **out);
@@ -52,15 +52,16 @@ int own_stores_apply(struct own_stores *stores, const struct patch_write *writes
 
 /*
  * Wait until PID has finished the remote call or routine that a killed tool began in it. Then
- * remove what killed tools left: images of stores; if ALL, also descriptors and orphan blocks. If
- * killed tools left nothing, do not touch the process. Return -EBUSY if the call or routine cannot
- * end because something has stopped the process.
+ * remove what killed tools left: images of stores, descriptors and orphan blocks. Do all this only
+ * if they left an image of stores or, if ALL is set, a descriptor or an orphan block; otherwise do
+ * not touch the process. Return -EBUSY if the call or routine cannot end because something has
+ * stopped the process.
  */
 int inside_clear(struct ocp_ctx *ctx, pid_t pid, bool all);
 
 /*
  * If at least this many sites are to be written, the process stores the bytes itself. The remote
- * calls for this take as long as this number of single writes by the tool.
+ * calls that are needed for this take as long as STORES_MIN writes by the tool.
  */
 enum { STORES_MIN = 64 };
 

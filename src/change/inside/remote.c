@@ -10,14 +10,14 @@
  *	3. set the registers	rip: the `ret` of a `syscall; ret`, rsp: the frame
  *	4. block all signals	of the thread
  *	5. for each call	rip: the `syscall; ret`; run to its end
- *	6. to an event stop	as tracee_run_stopped() stops a thread
+ *	6. run to an event stop	as tracee_run_stopped() stops a thread
  *	7. set mask, registers	as they were
  *
  * If we are killed before 3 or after 7, the thread is unchanged. In between, the kernel detaches
- * the thread, which ends the call, returns to the restorer, and rt_sigreturn(2) brings back
- * registers, signal mask and vector registers from the frame. A system call that the stop had
- * interrupted starts again, except one that only the kernel can continue (nanosleep, poll): it ends
- * with EINTR. So a thread that is not in one of these calls is preferred.
+ * the thread. The thread then finishes the call and returns to the restorer, and rt_sigreturn(2)
+ * restores registers, signal mask and vector registers from the frame. A system call that the stop
+ * had interrupted starts again, except one that only the kernel can continue (nanosleep, poll): it
+ * ends with EINTR. So a thread that is not in one of these calls is preferred.
  *
  * Without step 2, a signal that only sigsuspend(2) lets in could be delivered at the frame: its
  * handler would run, and sigsuspend would start again and wait for a signal that has already come.
@@ -202,7 +202,7 @@ static bool gadgets_are_there(pid_t pid, const struct gadgets *gadgets)
  *	fpstate		64-aligned, in the uncompacted format of XSAVE, which ptrace(2) also uses
  *
  * asm/sigcontext.h cannot be included together with the signal.h of the C library, so the structs
- * stand here again, under the names of the kernel.
+ * are repeated here, under the names of the kernel.
  */
 
 /* More than the size of the state on any processor: AMX has 8 KB of tiles. */
@@ -230,7 +230,7 @@ enum {
 	UC_FP_XSTATE = 0x1,
 	UC_SIGCONTEXT_SS = 0x2,
 	UC_STRICT_RESTORE_SS = 0x4,
-	/* This is no mode of sigaltstack(2), so the kernel leaves the alternate stack as it is. */
+	/* Not a mode of sigaltstack(2), so the kernel leaves the alternate stack as it is. */
 	NO_ALTERNATE_STACK = 0x7f,
 
 	SW_RESERVED_OFF = 464, /* in the legacy region of XSAVE; the header of XSAVE follows it */
@@ -403,8 +403,8 @@ static bool signal_frame_make(const struct thread_state *state, uint64_t top, ui
 			      struct signal_frame *frame)
 {
 	/*
-	 * Round up to a multiple of 64. The address of the frame is one, too, so the XSAVE area is
-	 * 64-aligned.
+	 * Round up to a multiple of 64. The address of the frame is also a multiple of 64, so the
+	 * XSAVE area is 64-aligned.
 	 */
 	const size_t fpstate_off = (sizeof(struct rt_sigframe_64) + 63) & ~(size_t)63;
 	struct rt_sigframe_64 head = {
@@ -435,9 +435,9 @@ static bool signal_frame_make(const struct thread_state *state, uint64_t top, ui
  * stack_room_find() knows these C stacks:
  *
  *	the first thread	the mapping [stack], which the kernel grows on a write below it
- *	other threads		an anonymous mapping of a megabyte or more with a guard below it,
- *				which holds the thread's own data (fs) above the stack pointer, as
- *				with every C library. A coroutine's stack in the heap does not.
+ *	other threads		an anonymous mapping of a megabyte or more with a guard below it.
+ *				With every C library, the mapping holds the thread's own data (fs)
+ *				above the stack pointer; a coroutine's stack in the heap does not.
  *
  * The stacks of OCaml 5 fibers are small and in the heap. While a thread runs OCaml code on such a
  * stack, its C stack ends at Caml_state->c_stack: C functions are called there. Caml_state is in
@@ -445,8 +445,8 @@ static bool signal_frame_make(const struct thread_state *state, uint64_t top, ui
  */
 
 /*
- * At least this many bytes are free below the address that stack_room_find() returns. Pages there
- * that are not mapped yet are mapped by a write to /proc/PID/mem, as by a write of the thread
+ * At least this many bytes are free below the address that stack_room_find() returns. If pages in
+ * this range are not mapped yet, a write to /proc/PID/mem maps them, like a write by the thread
  * itself.
  */
 enum { STACK_ROOM_BYTES = 32 * 1024 };
@@ -543,9 +543,9 @@ static uint64_t fiber_c_stack(pid_t pid, const struct user_regs_struct *regs)
 }
 
 /*
- * Return the upper end of the free part of the C stack of a thread with REGS, of process PID with
- * MAPS: below the red zone. Return 0 if the stack is not known, or too small. The process must be
- * stopped.
+ * Find the C stack of a thread of process PID. REGS are the registers of the thread, MAPS are the
+ * maps of the process. Return the upper end of the free part of the stack, which is below the red
+ * zone; 0 if the stack is not known, or too small. The process must be stopped.
  */
 static uint64_t stack_room_find(pid_t pid, const struct maps *maps,
 				const struct user_regs_struct *regs)

@@ -268,8 +268,8 @@ const uint64_t *site_reader_addrs(const struct site_reader *reader)
 
 /*
  * The pages that could not be read. The sites of an unloaded plugin are adjacent and lie on few
- * pages. A hostile process can put each site on another page: after MAX_HOLES failed reads, reading
- * stops.
+ * pages. A hostile process can put each site on a different page: after MAX_HOLES failed reads,
+ * reading stops.
  */
 struct holes {
 	uint64_t page; /* the number of the page that most recently could not be read */
@@ -289,7 +289,7 @@ static bool read_piece(const struct memory *memory, struct holes *holes, uint64_
 	if (memory_try_read(memory, addr, buf, bytes))
 		return true;
 	/*
-	 * Remember the page, unless the piece extends to the next page: then the next page may be
+	 * Remember the page, but only if the whole piece is on it: otherwise the next page may be
 	 * the one that cannot be read.
 	 */
 	if ((addr + bytes - 1) / PAGE_BYTES == page)

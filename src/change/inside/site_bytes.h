@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Read the bytes of a block's sites in the process, find out the state of the sites from these
- * bytes, and change them.
+ * bytes, and change the bytes.
  */
 #ifndef CHANGE_INSIDE_SITE_BYTES_H
 #define CHANGE_INSIDE_SITE_BYTES_H

@@ -43,15 +43,16 @@ int stop_open(struct ocp_ctx *ctx, pid_t pid, struct stop *stop);
 void stop_close(struct stop *stop);
 
 /*
- * Stop the process and call WORK(ARG), with the maps of the process read in this stop. Then end the
- * remote calls that WORK began. Wait first until the process has finished what a killed tool began
- * in it; return -EBUSY if it does not finish, because a debugger or SIGSTOP has stopped it.
+ * Wait until the process has finished what a killed tool began in it. Return -EBUSY if it does not
+ * finish, because a debugger or SIGSTOP has stopped it. Then stop the process, read its maps, call
+ * WORK(ARG), and end the remote calls that WORK began.
  */
 int stop_run(struct stop *stop, int (*work)(struct stop *stop, void *arg), void *arg);
 
 /*
  * Like stop_run(), but called in the work of tracee_run_stopped(), with everything in STOP set
- * except maps and remote. Does not wait: returns -EBUSY and sets is_busy.
+ * except maps and remote. Does not wait: if the process has not finished what a killed tool began,
+ * sets is_busy and returns -EBUSY.
  */
 int stop_work(struct stop *stop, int (*work)(struct stop *stop, void *arg), void *arg);
 
@@ -68,7 +69,7 @@ int stop_begin_calls(struct stop *stop);
 int stop_call(struct stop *stop, const char *name, long number, const uint64_t args[6],
 	      uint64_t *result);
 
-/* Make the process unmap [START, END). The caller must know that no thread can be there. */
+/* Make the process unmap [START, END). The caller must know that no thread can be in this range. */
 int stop_unmap(struct stop *stop, uint64_t start, uint64_t end);
 
 /*
@@ -79,7 +80,7 @@ bool stop_may_use(const struct stop *stop, const struct block_header *header);
 
 /*
  * Make the process unmap all parts of the block with this HEADER. The caller must know that no
- * thread can be there.
+ * thread can be in these parts.
  */
 int stop_unmap_block(struct stop *stop, const struct block_header *header);
 

@@ -26,7 +26,9 @@ enum { TEMPLATES_STACK_BYTES = 104, TEMPLATES_MAX_SHARDS = 1025 };
  */
 #define TEMPLATES_RSEQ_SIGNATURE 0x53053053
 
-/* What the code has to know of the process. Offsets are from the FS base, and may be negative. */
+/*
+ * What the code needs to know about the process. Offsets are from the FS base, and may be negative.
+ */
 struct templates_process {
 	/*
 	 * Offset of struct rseq. In each thread, this struct is registered with
@@ -41,10 +43,10 @@ struct templates_process {
 	int32_t tid_off;
 	/*
 	 * The code may make system calls. There are three of them. A start that finds no slot calls
-	 * tkill(tid, 0), to find out whether a thread has ended in the middle of a span. A
-	 * trampoline with pairs calls rt_sigpending(2), to find out whether the page below the one
-	 * of rsp is part of the stack. The first hit of a thread in a pair by key calls getpid(2).
-	 * False for a process with a seccomp filter.
+	 * tkill(tid, 0), to find out whether a thread has ended with open starts. A trampoline with
+	 * pairs calls rt_sigpending(2), to find out whether the page below the one of rsp is part
+	 * of the stack. The first hit of a thread in a pair by key calls getpid(2). False for a
+	 * process with a seccomp filter.
 	 */
 	bool may_call_kernel;
 };

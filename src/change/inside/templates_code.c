@@ -279,8 +279,8 @@ asm(".macro slot_at_eax\n"
     ".endm\n"
 
     /*
-     * Set rax to the address of the start (minus RING) at place eax modulo PAIRS_DEPTH of the slot
-     * at rdx.
+     * Set rax to the address (minus RING_TICKS) of the start at place eax modulo PAIRS_DEPTH of the
+     * slot at rdx.
      */
     ".macro start_at_eax\n"
     "	and	$DEPTH_MASK, %eax\n"
@@ -435,7 +435,7 @@ asm("	template routine_start\n"
     "	jz	.Lfree\n"
     "	next_in_window .Lfree_next\n"
 
-    /* Look for a slot in the window whose thread has ended with open starts. */
+    /* Look in the window for a slot whose thread has ended with open starts. */
     "	mov	$HOLE, %eax\n"
     "		hole MAY_CALL\n"
     "	test	%eax, %eax\n"

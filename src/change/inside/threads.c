@@ -25,7 +25,10 @@ enum {
 	MAX_STACK_BYTES = 64 << 20, /* a larger mapping is not a C stack */
 	RSEQ_CS_OFF = 8,
 	MAX_STACKS = 16,
-	/* In words: sp, ip, flags, cs are neighbours in struct sigcontext_64 (asm/sigcontext.h). */
+	/*
+	 * The distance in words from sp to cs: sp, ip, flags and cs are neighbours in struct
+	 * sigcontext_64 (asm/sigcontext.h).
+	 */
 	FRAME_SP_TO_CS = 3,
 };
 
@@ -154,9 +157,9 @@ static bool add_thread_stack(struct stacks *stacks, uint64_t sp)
 }
 
 /*
- * Add the stacks to which signal frames among the N words of the chunk lead. A word that only looks
- * like part of a frame adds a stack needlessly, which does no harm. Return false if there are too
- * many stacks.
+ * Find the signal frames in the first N words of the chunk, and add the stacks to which they lead.
+ * If a word only looks like part of a signal frame, a needless stack is added, which does no harm.
+ * Return false if there are too many stacks.
  */
 static bool follow_frames(struct stacks *stacks, size_t n)
 {

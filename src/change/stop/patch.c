@@ -193,10 +193,10 @@ static void undo_shares(const struct patcher *patcher, const struct share *share
 }
 
 /*
- * Carry out one phase. Many writes to sites are shared by two threads: the process is stopped, so
- * its CPU is free, and the two threads hardly ever wait for the same lock of the kernel. Fill
- * SHARES. If a thread fails, `err` of its share is set. Tests: the_second_thread_writes_its_half,
- * signals_while_the_second_thread_writes.
+ * Carry out one phase. If there are many writes to sites, two threads share them: the process is
+ * stopped, so its CPU is free, and the two threads hardly ever wait for the same lock of the
+ * kernel. Fill SHARES. If a thread fails, `err` of its share is set. Tests:
+ * the_second_thread_writes_its_half, signals_while_the_second_thread_writes.
  */
 static void run_phase(struct patcher *patcher, const struct patch_write *writes, size_t n,
 		      enum patch_phase phase, struct share shares[2])

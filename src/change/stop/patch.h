@@ -36,15 +36,16 @@ void patcher_close(struct patcher *patcher);
 
 /*
  * Carry out the writes, phase by phase, in any order within a phase. If a write fails, undo the
- * earlier writes. The process must be stopped, and the caller must have read the `old` values from
- * it.
+ * earlier writes. The process must be stopped, unless it is the calling process or
+ * patcher_set_running() was called. The caller must have read the `old` values from it.
  */
 int patcher_apply(struct patcher *patcher, const struct patch_write *writes, size_t n);
 
 /*
  * Write the N bytes at BYTES to ADDR, in memory that the process does not use, e.g. below the red
- * zone of a stack. Do not use this for text and semaphores. The process must be stopped. Returns
- * -errno, without a message; some of the bytes may then be written.
+ * zone of a stack. Do not use this for text and semaphores. The process must be stopped. Returns 0
+ * on success. On failure, returns -errno without a message; some of the bytes may have been
+ * written.
  */
 int patcher_write_unused(struct patcher *patcher, uint64_t addr, const void *bytes, size_t n);
 

@@ -35,10 +35,10 @@
  *
  * On a busy machine a time limit alone proves nothing: the thread that has to stop, or the other
  * tracer, may not have had a CPU yet. While a thread waits for a CPU (state R), the longer limit
- * applies.
+ * BUSY_TIMEOUT_MS applies.
  *
  * The comments below name the tests that cover a branch: tests of test_tracee (tests/unit), or of
- * the file that is named (states.sh and eintr.sh are in tests/e2e).
+ * the file whose name precedes the test (states.sh and eintr.sh, in tests/e2e).
  */
 #include "change/stop/tracee.h"
 
@@ -72,7 +72,7 @@ enum {
 	LOOK_CLOSER = 32,	  /* after this many polls, also read the state of the thread */
 	SPINS = 16,		  /* polls before the first sleep: a stop takes microseconds */
 	SLEEP_US = 20,
-	MOST_SLEEP_US = 10000, /* between two attempts to seize the threads */
+	MOST_SLEEP_US = 10000, /* longest sleep between two attempts to seize the threads */
 	TIMER_SLACK_NS = 1000,
 	LONG_SEIZE_MS = 20, /* a SEIZE that lasts longer may wait for an exec that waits for us */
 	SYSCALL_STOP = SIGTRAP | 0x80,
@@ -274,10 +274,10 @@ static int seize(struct tracee *tracee, pid_t tid)
 		return 0;
 	tracee->refused = (struct refusal){ tid, err };
 	/*
-	 * EPERM: the privilege is there, because the memory of the process could be opened before.
-	 * So the thread has another tracer or is about to end (another_tracer_is_named). ESRCH
-	 * although the thread exists: during an exec, its id was not in use for a moment (eintr.sh:
-	 * test_a_thread_that_seems_to_have_ended).
+	 * EPERM: this process has the privilege, because it could open the memory of the process
+	 * before. So the thread has another tracer or is about to end (another_tracer_is_named).
+	 * ESRCH although the thread exists: during an exec, its id was not in use for a moment
+	 * (eintr.sh: test_a_thread_that_seems_to_have_ended).
 	 */
 	if (err == EPERM || err == ESRCH)
 		return -EAGAIN;

@@ -7,8 +7,8 @@
  * ptrace(2).
  */
 /*
- * Stopping all threads of a process by ptrace(2), or starting a process that is stopped. Different
- * threads of the caller may call these functions, but only one at a time.
+ * Stopping all threads of a process by ptrace(2), and starting a program as a stopped process.
+ * Different threads of the caller may call these functions, but only one at a time.
  */
 #ifndef CHANGE_STOP_TRACEE_H
 #define CHANGE_STOP_TRACEE_H
@@ -69,7 +69,8 @@ void tracee_kill(struct tracee *tracee);
 
 /*
  * The threads of a stopped process, one by one. Call the functions below only in the WORK of
- * tracee_run_stopped(), which runs in the tracing thread: ptrace(2) accepts requests from no other.
+ * tracee_run_stopped(), which runs in the tracing thread: ptrace(2) accepts requests only from this
+ * thread.
  */
 size_t tracee_n_threads(const struct tracee *tracee);
 

@@ -39,8 +39,8 @@ void ocp_actions_free(struct ocp_actions *actions)
 }
 
 /*
- * An element of the tree of names. The name comes right behind it in memory; a search key has only
- * the pointer.
+ * An element of the tree of names. In memory, the name follows the element. A search key only
+ * points to a name.
  */
 struct named_action {
 	const char *name;

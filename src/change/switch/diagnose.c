@@ -5,9 +5,9 @@
  * process and the journals of killed tools.
  *
  * The process runs meanwhile, and other tools may switch probes. Such a tool switches whole probes
- * while the process is stopped. But the reading here is spread over time, so it may see some bytes
- * as they were before the switch, and others as they are after it. So if something disagrees,
- * everything is read again until two readings in a row are the same.
+ * while the process is stopped. But this code reads the process over some time, so it may see some
+ * bytes as they were before the switch, and others as they are after the switch. So if something
+ * disagrees, everything is read again until two readings in a row are the same.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -409,7 +409,10 @@ static bool same_findings(const struct ocp_findings *a, const struct ocp_finding
 	return true;
 }
 
-/* Find the source lines only if there are damaged sites, whose reports name them. */
+/*
+ * Find the source lines, but only if a site is damaged: only the reports of damaged sites have
+ * lines.
+ */
 static int place_damaged(struct ocp_process *proc, struct ocp_sites *sites)
 {
 	for (size_t i = 0; i < ocp_sites_count(sites); i++)

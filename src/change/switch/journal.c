@@ -137,10 +137,10 @@ static int journal_folder_make(struct ocp_ctx *ctx, char path[PATH_MAX], enum oc
  *	end
  *
  * in a file PID.START-TIME.TOOL-PID.TIME. Several tools may switch probes of one process, and one
- * tool may do so several times; the name keeps their files distinct. The search only requires that
- * the name starts with a digit. A process is identified by its pid and its start time, since pids
- * are reused; both are valid only within one boot and one pid namespace. An exec keeps both and
- * changes HASH.
+ * tool may do so several times; the name keeps their files distinct. Of the name,
+ * journal_find_stale() only checks the first character, which must be a digit from 1 to 9. A
+ * process is identified by its pid and its start time, since pids are reused; both are valid only
+ * within one boot and one pid namespace. An exec keeps both and changes HASH.
  *
  * The actions have the order in which they are done. The first DONE of them are done, the first
  * BEGUN of them are begun. The progress has a fixed length and is overwritten in place.
@@ -719,7 +719,7 @@ static void free_stale(struct stale_journal *journal)
 }
 
 /*
- * Read the text of FILE. Return NULL if FILE cannot be read. Also return NULL, and log a message,
+ * Read the text of FILE. Return NULL if FILE cannot be opened. Also return NULL, and log a message,
  * if FILE is not a regular file of user UID, or is too large.
  */
 static char *read_journal_text(struct ocp_ctx *ctx, int dir_fd, const char *path, const char *file,

@@ -131,8 +131,8 @@ bool journal_was_done(const struct stale_journal *journal, size_t entry, int cou
 /* Writing and parsing the file of a journal. */
 
 /*
- * Return a number that identifies the program that process PID runs now: after an exec the number
- * is another one. Return 0 if the number cannot be read.
+ * Return a number that identifies the program that process PID runs now; each exec changes this
+ * number. Return 0 if the number cannot be read.
  */
 uint64_t journal_program_id(struct ocp_ctx *ctx, pid_t pid);
 
@@ -149,8 +149,8 @@ struct journal_text {
 
 /*
  * Parse TEXT, which is modified, into ABOUT and JOURNAL (its entries, tool, kind and progress).
- * PATH is for messages. Returns -EBADMSG if TEXT is not a journal; JOURNAL may then have some
- * entries nevertheless.
+ * PATH is for messages. Returns -EBADMSG if TEXT is not a journal. The caller must free the entries
+ * of JOURNAL, also after an error.
  */
 int journal_parse(struct ocp_ctx *ctx, const char *path, char *text, struct journal_text *about,
 		  struct stale_journal *journal);

@@ -27,7 +27,7 @@ struct resolver {
 	size_t n;
 };
 
-/* What the search for the probes of an action does with each probe that it finds. */
+/* The argument of take_chosen_probe(): what to do with each probe to which an action refers. */
 struct probe_taking {
 	struct resolver *r;
 	enum action_verb verb;
@@ -303,8 +303,8 @@ static void plan_semaphores(struct plan *plan, const struct live_probe *probe,
 		else if (verb == ACTION_ENABLE)
 			plan_write_semaphore(plan, i, (uint16_t)(old + 1));
 		/*
-		 * if it is 0 although others of the probe are higher, it stays 0: 0 - 1 would be
-		 * 65535
+		 * a semaphore that is 0, although others of the probe are higher, stays 0: 0 - 1
+		 * would be 65535
 		 */
 		else if (old)
 			plan_write_semaphore(plan, i, (uint16_t)(old - 1));

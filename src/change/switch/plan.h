@@ -3,7 +3,7 @@
  * Room change/switch: switching the probes of a process on and off.
  * In: actions: names of probes and what to do with them.
  * Out: all of them done, or none; a journal while they are done.
- * Callers: only the public C API: ocp_process_update(), ocp_trace(), ocp_repair().
+ * Callers: only the public C API: ocp_process_update(), ocp_trace(), ocp_process_repair().
  */
 /*
  * Plans: the list of writes that carries out actions, made from a snapshot. These functions neither
@@ -39,10 +39,10 @@ struct plan_step {
 };
 
 /*
- * Find the probes of LIVE to which ACTIONS refer. List each probe once, in the order in which they
- * are to be switched: that of the actions. The matches of one regular expression or predicate are
- * sorted by name. The stop of a pair is enabled before the start, and disabled after it, so that
- * each start has a stop.
+ * Find the probes of LIVE to which ACTIONS refer. List each probe once, in the order of the
+ * actions: the probes are switched in this order. The matches of one regular expression or
+ * predicate are sorted by name. The stop of a pair is enabled before the start, and disabled after
+ * it, so that each start has a stop.
  *
  * Returns -ENOENT if no probe has the name of an action, or matches its regular expression; -EINVAL
  * if a probe is to be both enabled and disabled. The caller frees *CHOSEN, which is NULL on error.

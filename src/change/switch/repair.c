@@ -14,8 +14,8 @@
  * A probe whose semaphore the linker has dropped has no counter. If its sites disagree, all are
  * switched off: that completes an interrupted disable, and undoes an interrupted enable.
  *
- * The journals of killed tools (journal.h) change the counts first. All this is one plan under one
- * stop, and each byte is written at most once.
+ * The journals of killed tools (journal.h) change the counts first. All changes are in one plan,
+ * which is carried out in one stop; each byte is written at most once.
  *
  * The tests are tests/unit/test_repair.c, and doctor.sh and interrupted.sh in tests/e2e.
  */

@@ -7,7 +7,7 @@
 #include "change/switch/actions.h"
 #include "process/process.h"
 
-/* Carry out the enable actions of ACTIONS in the new process PROC, in which all probes are off. */
+/* Carry out those of ACTIONS that enable probes, in the new process PROC. */
 static int update_new(struct ocp_process *proc, const struct ocp_actions *actions)
 {
 	struct ocp_actions *enable = actions_enabling(actions);

@@ -103,8 +103,8 @@ static void writer_close(struct plan_writer *writer)
 
 /*
  * Open a writer for the process of MEMORY and for at most N_WRITES writes at a time. TRACEE is NULL
- * if the process is held already, or runs: then all writes are made one by one. Writes nothing yet.
- * CTX, MEMORY and TRACEE must outlive the writer.
+ * if the process is held already, or is the calling process: all writes are then made one by one.
+ * Writes nothing yet. CTX, MEMORY and TRACEE must outlive the writer.
  */
 static int writer_open(struct ocp_ctx *ctx, struct memory *memory, struct tracee *tracee,
 		       size_t n_writes, struct plan_writer **out)
@@ -171,7 +171,7 @@ static int writer_prepare(struct plan_writer *writer, const struct patch_write *
  * Carry out all or none of WRITES, in the order of their phases. If the writer has a tracee, call
  * this in the work of tracee_run_stopped(). Returns WRITER_TOO_MANY if MAY_REFUSE is set, the
  * process cannot make the stores itself, and there are too many writes to make them one by one;
- * writer_first_slice() then returns a smaller number than before. After another error see
+ * writer_first_slice() then returns a smaller number than before. After an error, call
  * writer_is_unsure().
  */
 static int writer_apply(struct plan_writer *writer, const struct patch_write *writes, size_t n,
@@ -428,8 +428,8 @@ static void record_undoing(struct update *u, size_t first, size_t n)
  * Read the code of the slice's probes again. Reading code takes the most time, so it is done before
  * the stop. During the stop only the semaphores are read, because a tool that switches code also
  * changes the semaphores. But code can change without the semaphores if a probe has no semaphore or
- * is mixed, or if any site calls outside of the program (a tool that stops counting a site changes
- * only the code). In these cases the slice's code is read once more during the stop. Tests:
+ * is mixed, or if any site calls code outside of the program (a tool that stops counting a site
+ * changes only the code). In these cases the slice's code is read once more during the stop. Tests:
  * code_that_changes_is_left_alone, counting_ends_before_the_stop.
  */
 static int check_code(struct update *u, struct slice *slice)
@@ -758,8 +758,8 @@ static bool wants_journal(const struct update *u)
 }
 
 /*
- * Delete the journal, unless doctor may still have to undo something: if the update was a promise,
- * or if undoing it failed.
+ * Delete the journal. Keep it only if doctor may still have to undo something: after a promise that
+ * was carried out, or after a failed update that could not be undone completely.
  */
 static void end_journal(struct update *u, int err)
 {
