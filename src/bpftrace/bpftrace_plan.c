@@ -19,11 +19,11 @@
  *
  * With -p, bpftrace searches the mapped files for notes. It finds them only if the path of a file
  * leads to the same file for bpftrace and for the process. That is not the case if the process is
- * in a chroot or container, or if the file was deleted or replaced. And if several files contain a
- * name, bpftrace attaches only to the sites in the first file, once for each file. In all these
- * cases the script has no -p, and names files by their paths in our root directory or by their
- * entries in /proc. With or without -p, a predicate selects the process: with -p alone, a uprobe
- * also counts other processes that run the file.
+ * in a chroot or container, or if the file was deleted or replaced. And if N files contain a name,
+ * bpftrace attaches N times to the sites in the first file, and not to the sites in the other
+ * files. In all these cases the script has no -p, and names files by their paths in our root
+ * directory or by their entries in /proc. With or without -p, a predicate selects the process: with
+ * -p alone, a uprobe also counts other processes that run the file.
  *
  * bpftrace 0.26 uses `-p PID usdt:PATH` for every file whose name ends with PATH, and knows the
  * file as PATH and as /proc/PID/root/PATH, so that each hit counts twice. These forms count once:
@@ -254,8 +254,8 @@ static void bpftrace_images_free(struct bpftrace_images *images)
 /* ---- places --------------------------------------------------------------------------------- */
 
 /*
- * The symbols at the sites of one file: for each site, the symbol that contains its address, and
- * the symbol that contains its file offset if this number is taken as an address.
+ * The symbols that contain the addresses of the sites of one file, the entries of the sites'
+ * functions (if known), and the file offsets of the sites, taken as addresses.
  */
 struct placer {
 	struct planner *p;
@@ -705,9 +705,9 @@ static bool is_executable(const struct ocp_process *proc, const struct image *im
 
 /*
  * Return a path to the file of IMAGE, an image of PROC. For the executable, it is /proc/PID/exe.
- * For another file, it is the path below /proc/PID/root or, if a script cannot contain that path or
- * it does not lead to the file, the entry in /proc/PID/map_files of the mapping that contains ADDR,
- * the address of a site in the file. If there is no such mapping (ADDR may be 0), return
+ * For another file, it is the path below /proc/PID/root if a script can contain that path and it
+ * leads to the file. Otherwise it is the entry in /proc/PID/map_files of the mapping that contains
+ * ADDR, the address of a site in the file. If there is no such mapping (ADDR may be 0), it is
  * image->path. The caller frees the path. NULL: out of memory.
  */
 static char *path_in_proc(struct ocp_process *proc, const struct maps *maps,

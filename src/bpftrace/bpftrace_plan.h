@@ -53,8 +53,8 @@ struct bpftrace_plan {
 	bool times_calls; /* time the calls of one function, or the pauses of one phase */
 	bool omits_p;	  /* leave out -p, with which bpftrace would not find the files */
 	/*
-	 * bpftrace will check that an instruction begins at some attach point, which some builds of
-	 * bpftrace cannot do.
+	 * For at least one attach point, bpftrace will check that an instruction begins there. Some
+	 * builds of bpftrace cannot check this.
 	 */
 	bool needs_checks;
 	struct bpftrace_group *groups; /* in the order of the requested names */
@@ -64,7 +64,7 @@ struct bpftrace_plan {
 	size_t n_files;
 	size_t n_sites, n_uprobes;
 	/*
-	 * One element for each element of `files`. If is_code is set, `probes` owns the struct site
+	 * If is_code is set: one element for each element of `files`. `probes` owns the struct site
 	 * to which the sites of the groups point.
 	 */
 	struct bpftrace_code *code;
@@ -79,10 +79,10 @@ struct bpftrace_plan {
 
 /*
  * Make a plan to trace NAMES with a script of the kind WHAT. NAMES are either probes, or functions
- * and phases of the collector; program/item.h has their syntax. -ENOENT if a name does not exist,
- * if nothing matches, or if no probe has code. -EINVAL if there are both probes and functions.
- * -EOPNOTSUPP if bpftrace cannot trace one of the NAMES. After success, the caller calls
- * bpftrace_plan_free().
+ * and phases of the collector; program/item.h has their syntax. Return 0 or a negative errno:
+ * -ENOENT if a name does not exist, if nothing matches, or if no probe has code; -EINVAL if there
+ * are both probes and functions; -EOPNOTSUPP if bpftrace cannot trace one of the NAMES. After
+ * success, the caller calls bpftrace_plan_free().
  */
 int bpftrace_plan_process(struct ocp_process *proc, enum ocp_bpftrace what, const char *names,
 			  struct bpftrace_plan *plan);

@@ -150,7 +150,7 @@ static size_t count_operands(const char *args)
 
 /*
  * Return bpftrace's name for the register at TEXT, and set *BYTES to the length of the register's
- * name in TEXT. NULL: there is no register at TEXT.
+ * name in TEXT. NULL: TEXT does not begin with a register that the end of TEXT or ')' follows.
  */
 static const char *register_name(const char *text, size_t *bytes)
 {
@@ -282,8 +282,8 @@ static const char *noted_args(const struct site *site)
 }
 
 /*
- * Return true if the note of each site of GROUP, which bpftrace reads, has the right place for
- * argument I.
+ * Return true if the notes of all sites of GROUP have the right place for argument I. (bpftrace
+ * reads the place from the notes.)
  */
 static bool is_as_noted(const struct bpftrace_group *group, size_t i)
 {
@@ -300,7 +300,11 @@ static bool is_as_noted(const struct bpftrace_group *group, size_t i)
 
 enum arg_use {
 	ARG_SHOWN,
-	ARG_LEFT_OUT, /* the argument's place is unknown, or the note has a wrong place for it */
+	/*
+	 * The argument's place is unknown, or bpftrace cannot read the argument from the notes and
+	 * the sites have different arguments.
+	 */
+	ARG_LEFT_OUT,
 	/*
 	 * The argument is an unboxed float: bpftrace has no floats, and cannot read the arguments
 	 * after it in the note.

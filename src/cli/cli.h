@@ -2,7 +2,7 @@
 /*
  * Room cli: what the command lines of the programs share.
  * In: argv.
- * Out: options, messages, exit codes, the loop that waits.
+ * Out: options, messages, exit codes, the loop in which a command waits.
  * Callers: serve, top and tool.
  */
 /* Code shared by the command-line programs: exit codes, options, messages. */

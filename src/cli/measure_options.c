@@ -165,8 +165,8 @@ static int add_count(struct measure_request *request, const char *value)
 }
 
 /*
- * If NAME is an option about arguments or single hits, handle it and set *IS_ONE to true. Otherwise
- * set *IS_ONE to false. Return EXIT_DONE, or another code after printing the error.
+ * If NAME is an option about arguments, printed hits or slow pairs, handle it and set *IS_ONE to
+ * true. Otherwise set *IS_ONE to false. Return EXIT_DONE, or another code after printing the error.
  */
 static int add_arguments(const struct command *command, struct measure_request *request,
 			 const char *name, const char *value, bool *is_one)

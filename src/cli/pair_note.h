@@ -19,10 +19,11 @@ size_t pair_name_length(const char *start, const char *stop);
 
 /*
  * If the starts and stops of the pair START,STOP do not match, write a note to TEXT, which has
- * PAIR_NOTE_BYTES bytes: which problem, its share in SUM, and a remedy or usual causes. The problem
- * is the first of these with a share of at least 1%: mismatched pairs, starts without a key, orphan
- * starts, orphan stops (as a share of the stops); for the calls of a function (STOP is ""), only
- * orphan starts. Without a problem, set TEXT to "" and return false.
+ * PAIR_NOTE_BYTES bytes, and return true. The note names the problem, its share in SUM, and a
+ * remedy or usual causes. The problem is the first of these with a share of at least 1%: mismatched
+ * pairs, starts without a key, orphan starts, orphan stops (as a share of the stops). For the calls
+ * of a function (STOP is ""), only orphan starts are a problem. Without a problem, set TEXT to ""
+ * and return false.
  */
 bool pair_note(char *text, const char *start, const char *stop, const struct ocp_pair *sum);
 

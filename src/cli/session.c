@@ -384,8 +384,8 @@ struct session_timer session_pause(int64_t period_ns, enum ending (*fire)(void *
 }
 
 /*
- * If TIMER is due, call its function, and set it to its next time: before the call or, with
- * is_pause, after it.
+ * If TIMER is due, call its function. Set the next time of TIMER before the call or, with is_pause,
+ * after the call. Return how the session ends, or NOT_ENDED.
  */
 static enum ending fire_if_due(struct session_timer *timer, int64_t now_ns, void *data)
 {

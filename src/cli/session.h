@@ -134,9 +134,10 @@ extern const int forwarded_signals[N_FORWARDED];
 
 /*
  * Fork a process for the command ARGV, to be started with workload_start(). Until then, the process
- * ends if the tool ends or closes WORKLOAD. The session then ends when the command has ended,
- * instead of with the processes or by a signal: signals are passed on to the command. WORKLOAD must
- * outlive the session. Returns the same as session_open().
+ * ends if the tool ends or closes WORKLOAD. From now on, the session ends when the command has
+ * ended, not when the processes have ended. Signals other than SIGPIPE do not end the session, but
+ * are passed on to the command. WORKLOAD must outlive the session. Returns the same as
+ * session_open().
  */
 int session_hold_workload(struct session *session, struct workload *workload, char *const *argv);
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Room kernel: every bpf(2) and perf_event_open(2).
+ * Room kernel: makes programs, maps, links and perf events in the kernel.
  * In: the BPF programs of bpf/, offsets of places in files.
  * Out: loaded programs, links, maps; what the kernel supports.
  * Callers: the engines, profiler, stack walker and change/inside (for the time stamp counter).
@@ -30,7 +30,7 @@ struct bpf_object_sizes {
 	uint32_t site_args, histograms, key_users, compared, domain_pairs;
 	uint32_t print_bytes; /* a power of 2 of whole pages, or 0 */
 	/* only for BPF_STACKS and bpf/profile.bpf.c, walks also for bpf/memprof.bpf.c */
-	uint32_t walked_processes, walks; /* walks: room for walks at the same time */
+	uint32_t walked_processes, walks; /* walks: the maximum number of simultaneous walks */
 	uint32_t waits;			  /* only for bpf/profile.bpf.c; 0: as declared there */
 	/* only for BPF_BY; by_times has config.by_max_times + MEASURE_MAX_PAIRS entries */
 	uint32_t by_hits, by_probes;

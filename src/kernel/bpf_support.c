@@ -35,7 +35,10 @@
  */
 enum { SYS_PTRACE_BIT = 19, SYS_ADMIN_BIT = 21, PERFMON_BIT = 38, BPF_BIT = 39 };
 
-/* The fields of /proc/self/status that decide about bpf() and about inspecting processes. */
+/*
+ * Fields of /proc/self/status: what this process may do by bpf(), and which processes it may
+ * inspect.
+ */
 struct privileges {
 	unsigned long long effective;
 	unsigned int fsuid, fsgid;
@@ -204,8 +207,8 @@ int bpf_support_explain(struct ocp_ctx *ctx, int code, const char *doing)
 		return ctx_error(ctx, code, "measuring: no memory for %s", doing);
 	default:
 		/*
-		 * Do not return -EINVAL: the library's callers take it for an invalid request of
-		 * theirs.
+		 * Do not return -EINVAL: to the library's callers, it means that their request is
+		 * invalid.
 		 */
 		return ctx_error(ctx, code == -EINVAL ? -EIO : code, "measuring: %s: %s", doing,
 				 strerror(-code));
@@ -252,8 +255,9 @@ static int refusal_of_root_path(int prog_fd, pid_t pid)
 }
 
 /*
- * Test for uprobe_multi links. Return -EINVAL if the kernel lacks these links: it then rejects the
- * program type or attach type, which it does not know, with EINVAL.
+ * Test for uprobe_multi links. If the kernel has them, fill in SUPPORT and return 0. If it lacks
+ * them, return -EINVAL: the kernel rejects an attach type that it does not know with EINVAL. Return
+ * other errors of the kernel as they are.
  */
 static int probe_multi(struct bpf_support *support)
 {

@@ -26,8 +26,8 @@ struct bpf_support {
 
 /*
  * Test whether this process can measure on this kernel, and fill in SUPPORT. On success, the caller
- * closes support->idle_prog_fd. On failure, the message names what is missing: -EPERM for a
- * privilege, -EOPNOTSUPP for the kernel.
+ * closes support->idle_prog_fd. On failure, record a message that names what is missing, and return
+ * -EPERM for a privilege, -EOPNOTSUPP for a feature of the kernel, or another negative errno.
  */
 int bpf_support_probe(struct ocp_ctx *ctx, struct bpf_support *support);
 

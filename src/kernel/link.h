@@ -49,8 +49,8 @@ int link_perf_event(int prog, int event, uint64_t cookie);
 /*
  * Find the link with the lowest id greater than *ID, among all links of the machine, open it, and
  * set *ID to its id. Return the descriptor, -ENOENT if there is no such link, or another negative
- * errno: only CAP_SYS_ADMIN may list links. Close the descriptor by links_close(): all others of
- * the link may have been closed meanwhile.
+ * errno, such as -EPERM without CAP_SYS_ADMIN. Close the descriptor by links_close(): by then, it
+ * may be the last descriptor of the link.
  */
 int link_open_next(uint32_t *id);
 

@@ -3,7 +3,7 @@
  * Closes links in such a way that one SIGKILL, at any moment, leaves no int3 behind.
  *
  * The kernel removes the uprobes of a link in the task that closes the last descriptor of the link.
- * If a fatal signal is pending for this task, the kernel cannot get at the pages of the measured
+ * If a fatal signal is pending for this task, the kernel cannot access the pages of the measured
  * process. It gives up with EINTR, prints "failed to unregister, leaking uprobe", and leaves the
  * int3 and the raised semaphore in the process for the rest of its life. On Linux 6.18, this
  * happened at 38 of 40 SIGKILLs during a close of 10 000 sites.

@@ -26,9 +26,9 @@ int map_sum_counters(int fd, void *sums, size_t n);
 int map_create_array(const char *name, size_t value_bytes, size_t n, uint32_t flags);
 
 /*
- * Read all entries of the BPF hash map FD, which has at most ROOM entries. Sets *N to their number,
- * *KEYS to an array of their keys, and *VALUES to an array of their values in the same order. The
- * caller frees both arrays, also after an error.
+ * Read all entries of the BPF map FD, a hash map or an array, which has at most ROOM entries. Sets
+ * *N to their number, *KEYS to an array of their keys, and *VALUES to an array of their values in
+ * the same order. The caller frees both arrays, also after an error.
  */
 int map_read_all(struct ocp_ctx *ctx, int fd, size_t key_bytes, size_t value_bytes, size_t room,
 		 void **keys, void **values, size_t *n);

@@ -15,8 +15,8 @@
 int perf_event(struct perf_event_attr *attr, pid_t pid, int cpu);
 
 /*
- * Set *NS_PER_TICK to the kernel's length of a tick of the time stamp counter, in 2^-32 ns. Return
- * false if events are not permitted, or if the kernel does not trust the counter.
+ * Set *NS_PER_TICK to the length of a tick of the time stamp counter according to the kernel, in
+ * 2^-32 ns. Return false if events are not permitted, or if the kernel does not trust the counter.
  */
 bool perf_event_tick_rate(uint64_t *ns_per_tick);
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * Makes the uprobes on kernels before Linux 6.6, where each uprobe is a perf event. Compared with
- * uprobe_multi, only the cost differs: attaching takes 0.2 to 1 ms per site, and detaching takes 80
+ * Makes the uprobes on kernels before Linux 6.6, where each uprobe is a perf event. The counts are
+ * the same as with uprobe_multi, but attaching takes 0.2 to 1 ms per site, and detaching takes 80
  * to 125 ms per site, because the kernel waits for several RCU grace periods. After a kill of the
  * tool, the detach by the kernel takes as long. CAP_BPF and CAP_PERFMON are not enough: perf
  * requires CAP_SYS_ADMIN for uprobes.
  *
  * Each event gets a BPF link. The descriptor of the event can then be closed at once, because the
  * link keeps the event. The descriptor of the link stays open: one per site. So the soft limit on
- * descriptors is raised as far as the hard limit allows.
+ * descriptors is raised if necessary. If the hard limit is too low for this, attaching fails.
  */
 #include "kernel/uprobe_link.h"
 

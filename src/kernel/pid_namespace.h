@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Chooses the pid namespace whose process ids the BPF programs use, and converts process ids to ids
- * of this namespace. In the initial namespace, every process has an id. In any other namespace, a
- * BPF program can get the id of a process only if this namespace is the process's own.
+ * of this namespace. Every process has an id in the initial namespace. The id of a process in any
+ * other namespace is available to a BPF program only if this namespace is the process's own.
  */
 #ifndef KERNEL_PID_NAMESPACE_H
 #define KERNEL_PID_NAMESPACE_H

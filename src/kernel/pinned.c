@@ -119,7 +119,7 @@ static int is_link_of_ours(int fd)
 		info.type == LINK_UPROBE_MULTI);
 }
 
-/* Check only the type of the link, not the program of the link: only CAP_SYS_ADMIN may read it. */
+/* Check only the type of the link, not its program: only CAP_SYS_ADMIN may read the program. */
 int pinned_link_open(struct ocp_ctx *ctx, const char *path)
 {
 	int fd = bpf_obj_get(path), found;

@@ -31,7 +31,7 @@ struct map_shape {
 
 /*
  * Open the map PATH, and set *INFO. Return the map's descriptor or a negative errno: -EBADMSG if
- * PATH is not a map or is not of SHAPE.
+ * PATH does not exist, or is not a map of SHAPE.
  */
 int pinned_map_open(struct ocp_ctx *ctx, const char *path, const struct map_shape *shape,
 		    struct bpf_map_info *info);

@@ -36,7 +36,9 @@ uint64_t ticks_now(void)
 	return __rdtsc();
 }
 
-/* Return true if WORD is a word of the first line of PATH that begins with PREFIX. */
+/*
+ * Find the first line of PATH that begins with PREFIX. Return true if WORD is a word of this line.
+ */
 static bool line_has_word(const char *path, const char *prefix, const char *word)
 {
 	FILE *file = fopen(path, "re");
@@ -131,7 +133,7 @@ bool ticks_agree(uint64_t ns_per_tick)
 
 			CPU_ZERO_S(bytes, one);
 			CPU_SET_S((size_t)cpu, bytes, one);
-			/* If this fails, the CPU is offline, or this process may not use it. */
+			/* If this fails, the CPU is offline or not available to this process. */
 			if (sched_setaffinity(0, bytes, one) != 0)
 				continue;
 			moment = ticks_moment();

@@ -18,8 +18,8 @@ int ticks_ns_per_tick(struct ocp_ctx *ctx, uint64_t *ns_per_tick);
 
 /*
  * Return true if, on each CPU that this process may use, the counter at the rate NS_PER_TICK
- * (32.32) agrees with CLOCK_MONOTONIC within a microsecond. The calling thread visits each CPU; its
- * affinity is restored.
+ * (32.32) agrees with CLOCK_MONOTONIC within a microsecond, plus the possible error of a measured
+ * rate. The calling thread visits each CPU; its affinity is restored.
  */
 bool ticks_agree(uint64_t ns_per_tick);
 

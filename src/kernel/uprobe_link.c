@@ -10,8 +10,8 @@
  *   - We ask for the semaphore, as bpftrace's usdt: and perf's sdt_ probes do, so that there is no
  *     conflict with these. An OCaml site is hit even if the semaphore is 0. But if our uprobe did
  *     not maintain the semaphore, such a tracer could not attach after us.
- *   - If another tracer already has a uprobe without semaphore there (bpftrace's uprobe:, perf
- *     probe with an address, tracefs), we ask for a uprobe without semaphore. The hits do not
+ *   - If another tracer already has a uprobe without semaphore at the site (bpftrace's uprobe:,
+ *     perf probe with an address, tracefs), we ask for a uprobe without semaphore. The hits do not
  *     differ.
  *
  * EINVAL does not say which site is meant, and has many other causes. The site is found by
@@ -22,7 +22,7 @@
  *
  * If the note has no semaphore for tracers (provider `ocaml` of the oldest compilers, where raising
  * the semaphore would run the handler), our uprobe must not maintain one. If another tracer's
- * uprobe there maintains a semaphore, we cannot attach.
+ * uprobe at the site maintains a semaphore, we cannot attach.
  */
 #include "kernel/uprobe_link.h"
 
@@ -129,7 +129,10 @@ static int try_link(struct link_request *req, size_t first, size_t n)
 	return 0;
 }
 
-/* Clear the ref_ctrs of some of the N sites from FIRST on until the kernel accepts them. */
+/*
+ * Clear the ref_ctrs of some of the N sites from FIRST on, until the kernel accepts uprobes on all
+ * N sites.
+ */
 static int drop_conflicts(struct link_request *req, size_t first, size_t n)
 {
 	int err;
@@ -157,8 +160,8 @@ static int drop_conflicts(struct link_request *req, size_t first, size_t n)
 }
 
 /*
- * Record and log the sites whose semaphore is not used. Leave out sites for which the caller had
- * set this already.
+ * Record and log the sites whose semaphore is not used. Leave out sites for which the caller has
+ * set no_semaphore.
  */
 static void note_dropped(const struct link_request *req)
 {

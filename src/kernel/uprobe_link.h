@@ -18,7 +18,7 @@ struct uprobe {
 
 struct uprobe_link_spec {
 	int prog_fd;	  /* the program that runs at each hit */
-	int idle_prog_fd; /* the program for hits while conflicts are searched for; does nothing */
+	int idle_prog_fd; /* does nothing; runs at hits while conflicts are searched for */
 	const char *path; /* the file; for example /proc/self/fd/N */
 	const char *name; /* the name of the file for messages */
 	struct uprobe *uprobes;
@@ -28,10 +28,10 @@ struct uprobe_link_spec {
 };
 
 /*
- * Make all uprobes of SPEC, raise their semaphores, and set *FD to their uprobe_multi link. If
- * another tracer has a uprobe at one of the places that does not use the semaphore (see
- * uprobe_link.c), the link does not use the semaphore of this place either, and a warning is
- * logged. Closing *FD removes the uprobes and waits until no hit is being handled.
+ * Make all uprobes of SPEC, raise their semaphores, and set *FD to their uprobe_multi link. At a
+ * place where another tracer has a uprobe without semaphore (see uprobe_link.c), the link does not
+ * use the semaphore either, and a warning is logged. Closing *FD removes the uprobes and waits
+ * until no hit is being handled.
  */
 int uprobe_link_create(struct ocp_ctx *ctx, const struct uprobe_link_spec *spec, int *fd);
 

@@ -86,7 +86,9 @@ static void copy_times(struct group_times *to, const struct measure_by_times *fr
 	memcpy(to->buckets, from->buckets, sizeof(to->buckets));
 }
 
-/* Return the type that the argument by which METER groups has at the starts of PAIR. */
+/*
+ * METER groups by the value of an argument. Return the type of this argument at the starts of PAIR.
+ */
 static enum ocp_arg_type type_at_start(const struct ocp_meter *meter, size_t pair)
 {
 	const ptrdiff_t probe =

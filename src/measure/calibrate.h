@@ -9,7 +9,7 @@
 struct calibration;
 
 /*
- * Start to measure the cost of a hit for the engine OPS opened with SPEC: at a site whose
+ * Start to measure what a hit costs with the engine OPS and the settings SPEC: at a site whose
  * instruction the kernel emulates and, if HAS_STEPPED, also at a site whose instruction the kernel
  * single-steps. Only the members of SPEC that affect the cost are used. Return NULL if the
  * measurement cannot be started.
@@ -24,13 +24,13 @@ struct calibration *calibration_start(const struct engine_ops *ops, const struct
 int calibration_result(struct calibration *calibration, bool wait, struct ocp_costs *costs,
 		       const char **why);
 /*
- * Wait for a first, rough measurement, 30 ms at most, and set *COSTS to it. Return false if it
- * failed.
+ * Wait, usually for less than 30 ms, for a first, rough measurement, and set *COSTS to its result.
+ * Return false if the measurement failed.
  */
 bool calibration_estimate(struct calibration *calibration, struct ocp_costs *costs);
 /*
- * Set *COSTS to the result or, if the result is not known yet, to the first, rough measurement,
- * without waiting. Return false if not even this is known, or if measuring failed.
+ * Set *COSTS to the result or, if the result is not known yet, to the first, rough measurement. Do
+ * not wait. Return false if neither is known, or if measuring failed.
  */
 bool calibration_so_far(struct calibration *calibration, struct ocp_costs *costs);
 /* Wait until the calibration has removed its uprobes, and free CALIBRATION. Accepts NULL. */

@@ -15,7 +15,7 @@
  */
 void meter_split_by_domain(struct ocp_meter *meter, const struct engine_domains *domains);
 
-/* Return the calls by domain of SAMPLE. */
+/* Return the calls in SAMPLE, split by domain. */
 const struct domain_pairs *sample_domain_pairs(const struct ocp_sample *sample);
 
 /*

@@ -462,9 +462,9 @@ static int remove_from_all(struct ocp_ctx *ctx, const struct named_processes *na
 }
 
 /*
- * End the meter NAME in all of its processes. A process may have forked after the search, so search
- * again for its children. The number of rounds is limited: a process can make a new block each
- * time.
+ * End the meter NAME in all of its processes. A process may fork while this happens, so repeat it
+ * until no process has the meter. The number of rounds is limited: a process can make a new block
+ * each time.
  */
 static int remove_named(struct ocp_ctx *ctx, const char *name)
 {

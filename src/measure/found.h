@@ -22,25 +22,25 @@ struct ocp_meter;
  * processes. The processes of the meter are those to which the tool attached (some may have ended),
  * and all processes that share counters with these. The errors are:
  *
- *	-ENOENT   no such meter; without a message for NAME
+ *	-ENOENT   no such meter; found_open_name() then sets no message
  *	-EEXIST   several meters have this NAME
  *	-EBADMSG, -EPROTO   the description of the meter is damaged, or of another version
- *	-EPERM, -ESRCH, ...   PID may not be traced, does not exist, ...
+ *	-EPERM, -ESRCH, ...   PID cannot be traced, does not exist, ...
  */
 int found_open_name(struct ocp_ctx *ctx, const char *name, struct ocp_meter **out);
 int found_open_pid(struct ocp_ctx *ctx, pid_t pid, struct ocp_meter **out);
 
 /*
- * End the meter NAME if NAME is not NULL, otherwise the meter in PID. Its description is not read,
- * so this also works if the description is damaged.
+ * End the meter NAME if NAME is not NULL, otherwise the meter in PID. The text that describes the
+ * meter (pin_meta.c) is not parsed, so this also works if the parser would reject it.
  */
 int found_remove(struct ocp_ctx *ctx, const char *name, pid_t pid);
 
 /*
- * Return the pid of the running tool whose meter counts in process PID, unless the tool has kept
- * this meter under a name. Return 0 if there is no such tool, or if PID cannot be inspected. The
- * tool is recognised by its process name and by its start time, which must be before the start of
- * the counters.
+ * Return the pid of the running tool whose meter counts in process PID. Return 0 if there is no
+ * such tool, if the meter has a name (it is to be kept), or if PID cannot be inspected. The tool is
+ * recognised by its process name and by its start time, which must be before the start of the
+ * counters.
  */
 pid_t found_living_tool(struct ocp_ctx *ctx, pid_t pid);
 
@@ -52,8 +52,8 @@ pid_t found_living_tool(struct ocp_ctx *ctx, pid_t pid);
 bool found_take_over(struct ocp_meter *meter);
 
 /*
- * Return -EEXIST, with a message, if a meter that counts inside of processes has the name NAME,
- * else 0 or another negative errno.
+ * Return 0 if no meter that counts inside of processes has the name NAME, -EEXIST with a message if
+ * a meter has this name, or another negative errno.
  */
 int found_check_name_free(struct ocp_ctx *ctx, const char *name);
 

@@ -31,7 +31,7 @@
 #include "look/proc_file.h"
 
 enum {
-	/* room for sites of files that are loaded later, in addition to a quarter of the sites */
+	/* room for sites of files that are loaded later: this number plus a quarter of the sites */
 	SPARE_SITES = 4096,
 	MAX_PROCESSES = 32768,
 	/*

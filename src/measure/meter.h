@@ -20,7 +20,7 @@
 
 enum { PIN_PATH_BYTES = 128 }; /* the path of the directory of a pinned meter */
 
-/* The state of a file. A file that has been changed since has another state. */
+/* The state of a file. Each change of the file changes its state. */
 struct code_file_state {
 	dev_t dev;
 	ino_t ino;
@@ -137,7 +137,7 @@ struct ocp_meter {
 	bool is_attached;
 	bool is_pinned;	 /* the meter continues to measure after ocp_meter_free() */
 	bool is_foreign; /* at open, the program had no probes and was not an OCaml program */
-	/* an earlier tool has made the meter; it counts inside of processes */
+	/* the meter was made by an earlier tool, and counts inside of processes */
 	bool is_found;
 	bool has_passed_over; /* see meter_passes_over() */
 	/*
@@ -252,15 +252,15 @@ int meter_walk_processes(struct ocp_meter *meter);
 void meter_stacks_free(struct ocp_meter *meter);
 
 /*
- * Return true if this process may not use BPF, or if the kernel is too old for our BPF programs.
- * The error in CTX is the reason.
+ * Return true if this process is not permitted to use BPF, or if the kernel lacks what our BPF
+ * programs need. The error in CTX is the reason.
  */
 bool meter_lacks_bpf(struct ocp_ctx *ctx);
 
 /*
  * meter_inside.c: meter_use_inside() makes METER count inside of the processes (engine_inside.c)
- * instead of in the kernel. Call it before the meter is opened. The two checks may be called once
- * the table has the files of the processes: meter_check_inside() returns -ENOTSUP if none of the
+ * instead of in the kernel. Call it before the meter is opened. Call the two checks after the files
+ * of the processes were added to the table: meter_check_inside() returns -ENOTSUP if none of the
  * processes can be counted inside, meter_check_all_inside() if at least one process cannot be
  * counted inside. After the attach, meter_tell_without_sites() warns of processes that are not
  * counted. meter_passes_over() returns true, and warns, if FILE was loaded too late to be counted.

@@ -74,8 +74,8 @@ static bool is_owner(pid_t pid, const char *name, uid_t uid)
  * Return true if METER may read the code of the file with status ST, which PID maps. Every file may
  * be read unless the ctx demands that owners are checked. A monitor that runs for a long time
  * demands this, since reading a hostile file could take seconds. In this case the file must belong
- * to root or to our own user; if METER measures a program, it may also belong to the owner of this
- * program; if METER measures single processes, to the user of PID or to the owner of PID's
+ * to root, to our own user, or to one of these users: if METER measures a program, the owner of
+ * this program; if METER measures single processes, the user of PID or the owner of PID's
  * executable.
  */
 static bool code_files_may_read(const struct ocp_meter *meter, const struct stat *st, pid_t pid)
@@ -285,8 +285,9 @@ static bool defines(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m, con
 enum { LIBRARIES_BYTES = 512 };
 
 /*
- * TEXT is c:NAME. Find the libraries of PID that define the function NAME, and write what the user
- * can request instead to LIST: "'c:libc.so.6:NAME' or ...". If no library defines NAME, write "".
+ * TEXT is c:NAME. Find the libraries of PID that define the function NAME. Write to LIST what the
+ * user can request instead of TEXT: "'c:libc.so.6:NAME' or ...". If no library defines NAME, write
+ * "".
  */
 static void find_in_libraries(struct ocp_ctx *ctx, pid_t pid, const char *text,
 			      char list[LIBRARIES_BYTES])
@@ -539,8 +540,8 @@ static int meter_leave_out_changed(struct ocp_meter *meter, pid_t pid, const str
 	err = changed_code_find(meter->ctx, pid, file->prog, bias, file->code, changed, &n);
 	if (err && err != -ENOMEM) {
 		/*
-		 * The process has ended, or we may not inspect it. In both cases it is not
-		 * measured.
+		 * The process has ended, or we are not permitted to inspect it. In both cases it is
+		 * not measured.
 		 */
 		ctx_log(meter->ctx, OCP_LOG_DEBUG, "%s", ocp_error(meter->ctx));
 		err = 0;

@@ -4,8 +4,8 @@
  * switches probes on and off, detaches from files that are being overwritten, and removes files.
  *
  * Why files are removed: programs load private copies of plugins and delete them (Dynlink has a
- * function for this). Each copy takes a link, descriptors and site numbers, of which a meter that
- * runs for weeks would run out. Once no process maps a deleted file, no process can run it again.
+ * function for this). Each copy takes a link, descriptors and site numbers. A meter that runs for
+ * weeks would run out of these. Once no process maps a deleted file, no process can run it again.
  * The file is then removed from the table, and its counts are added to the sums of its probes.
  */
 #include <errno.h>
@@ -129,7 +129,7 @@ static bool is_of_deleted(const struct mapping *m)
 	       strcmp(m->path + bytes - its, deleted) == 0;
 }
 
-/* Mark the file that FD is open on as in use. If this file cannot be determined, mark all files. */
+/* Mark the open file FD as in use. If FD is negative or cannot be inspected, mark all files. */
 static void mark_in_use(const struct ocp_meter *meter, int fd, bool *in_use)
 {
 	struct stat st;
@@ -437,7 +437,10 @@ int meter_switch_file(struct ocp_meter *meter, const struct measured_file *file)
 	return err;
 }
 
-/* Switch PROBE on or off in all files. On failure, switch it in no file. */
+/*
+ * Switch PROBE on or off in all files. On failure, restore the previous state of PROBE in all
+ * files.
+ */
 static int apply_to_files(struct ocp_meter *meter, struct measured_probe *probe, bool on)
 {
 	const size_t number = (size_t)(probe - meter->table.probes);

@@ -135,8 +135,8 @@ static enum fitness fitness_of(struct ocp_ctx *ctx, const struct pair_sites *sit
 }
 
 /*
- * Set NAME to the name of the argument of both probes that fits best as a key, or to "" if none
- * fits.
+ * Of the arguments that both probes have, set NAME to the name of the one that is most suitable as
+ * a key, or to "" if none is suitable.
  */
 static void choose_key_name(struct ocp_ctx *ctx, const struct pair_sites *sites,
 			    char name[OCP_ARG_NAME_BYTES])
@@ -163,8 +163,8 @@ static void choose_key_name(struct ocp_ctx *ctx, const struct pair_sites *sites,
 }
 
 /*
- * Set *ARG to the number of the argument that fits best to match PAIR, or to a negative number if
- * none fits.
+ * Set *ARG to the number of the argument that is most suitable for matching PAIR, or to a negative
+ * number if no argument is suitable.
  */
 static int find_argument(struct ocp_meter *meter, const struct request_pair *pair, int *arg)
 {

@@ -2,8 +2,8 @@
 /*
  * Lists the processes of a meter at every refresh, and finds the files that these have loaded. The
  * list is made anew each time, so that ended processes disappear from it. A refresh takes place
- * about once a second, even on machines with thousands of processes. To keep it at a few
- * milliseconds, each round inspects only some of the older processes.
+ * about once a second, even on machines with thousands of processes. So that a refresh takes only a
+ * few milliseconds, each round inspects only some of the older processes.
  */
 #include <errno.h>
 #include <signal.h>

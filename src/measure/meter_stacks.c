@@ -25,8 +25,8 @@ int meter_walk_processes(struct ocp_meter *meter)
 		if (err == -ENOMEM)
 			return err;
 		/*
-		 * The process has ended, or we may not inspect it: in both cases its hits do not
-		 * count.
+		 * The process has ended, or we are not permitted to inspect it. In both cases its
+		 * hits do not count.
 		 */
 		if (err)
 			ctx_log(meter->ctx, OCP_LOG_DEBUG, "%s", ocp_error(meter->ctx));
@@ -81,8 +81,8 @@ static const struct measured_site *find_site(const struct ocp_meter *meter, uint
 }
 
 /*
- * Set *FRAME to a frame for SITE. FROM is the frame of the code at SITE; the new frame differs from
- * FROM in having the source position of the probe.
+ * Set *FRAME to a frame for SITE. FROM is the frame of the code at SITE; the new frame is a copy of
+ * FROM with the source position of the probe.
  */
 static int make_site_frame(struct ocp_meter *meter, const struct measured_site *site,
 			   const struct named_frame *from, const struct named_frame **frame)

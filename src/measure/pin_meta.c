@@ -104,8 +104,8 @@ static char *put_number(char *to, uint64_t number, unsigned int base)
 }
 
 /*
- * Write the line of SITE. There can be 100 000 sites, of which most have no symbol and no source,
- * so this case is fast.
+ * Write the line of SITE. There can be 100 000 sites. Most of them have no symbol and no source, so
+ * this case is fast.
  */
 static void put_site(struct strbuf *text, const struct measured_site *site)
 {
@@ -204,8 +204,8 @@ char *pin_meta_text(const struct ocp_meter *meter, const struct ocp_costs *costs
 /* ---- reading -------------------------------------------------------------------------------- */
 
 /*
- * Decode the two digits of %xx at FROM. Return -1 if two hexadecimal digits do not follow, or if
- * they are 00.
+ * Return the byte that the two hexadecimal digits at FROM stand for. Return -1 if no two such
+ * digits are at FROM, or if they are 00.
  */
 static int decode_escape(const char *from)
 {
@@ -220,8 +220,8 @@ static int decode_escape(const char *from)
 }
 
 /*
- * Remove the next word from *LINE and decode it in place. Return NULL at the end of *LINE, or if
- * the word is damaged.
+ * Remove the next word from *LINE, decode it in place, and return it. Return NULL at the end of
+ * *LINE, or if the word is damaged.
  */
 static char *take_word(char **line)
 {

@@ -29,8 +29,8 @@ static void losses_free(struct ocp_losses *losses)
 }
 
 /*
- * Set *MISMATCH to a text that describes LAST, a result of measure_mismatch(), which is the last
- * mismatch.
+ * LAST is the last mismatch, as encoded by measure_mismatch(). Set *MISMATCH to a text that
+ * describes it.
  */
 static int describe_mismatch(const struct site_table *table, const struct arg_requests *requests,
 			     uint64_t last, const char **mismatch)
@@ -359,7 +359,7 @@ static void point_to_buckets(struct domain_pairs *pairs)
 		pairs->list[i].times.buckets = pairs->list[i].buckets;
 }
 
-/* Name, sort and complete PAIRS, the calls by domain that the engine of METER has read. */
+/* Name, sort and complete PAIRS, which the engine of METER has read. */
 static void domain_pairs_make(const struct ocp_meter *meter, struct domain_pairs *pairs)
 {
 	size_t n = 0;
@@ -392,8 +392,8 @@ void pair_find_extremes(struct ocp_pair *pair)
 }
 
 /*
- * Subtract OLD from PAIR, and its histogram from BUCKETS. Do not change the minimum, the maximum
- * and `open`.
+ * Subtract OLD from PAIR, and the histogram of OLD from BUCKETS. Do not change the minimum, the
+ * maximum and `open`.
  */
 static void subtract_pair(struct ocp_pair *pair, uint64_t *buckets, const struct ocp_pair *old)
 {
@@ -746,7 +746,7 @@ static int compare_keys(const void *a, const void *b)
 
 /*
  * Finds rows of an earlier sample by their keys. Usually the later sample has its rows in the same
- * order, so the search tries the next row first.
+ * order, so find_earlier() tries the next row first.
  */
 struct earlier_rows {
 	const struct ocp_sample *sample;

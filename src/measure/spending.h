@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads how many hits each process has made so far, from which callers compute the cost of
+ * Reads how many hits each process has made so far. From these numbers, callers compute the cost of
  * measuring. Reading is cheap: callers do it ten times a second, and compare the cost with the CPU
  * time of the processes.
  */

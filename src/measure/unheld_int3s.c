@@ -16,7 +16,8 @@
  *     none. A uprobe that does not fit the record in this respect fails with EINVAL.
  *   - If there is an int3 already, attaching a uprobe with a semaphore does not raise the
  *     semaphore, but removing the uprobe lowers it. If the semaphore is 0, the removal fails, and
- *     the kernel leaks the int3 again. So pass only semaphores that are raised.
+ *     the kernel leaks the int3 again. So a uprobe gets a semaphore only if this semaphore is
+ *     raised.
  */
 #include "measure/unheld_int3s.h"
 
@@ -107,8 +108,9 @@ static void doubt_holders(const struct holders *holders, struct unheld_int3s *fo
 }
 
 /*
- * Add a doubt to FOUND if tracefs has uprobe events, which no process needs to hold, or if we may
- * not read the list of these events. If tracefs is not mounted, there are no such events.
+ * Add a doubt to FOUND if tracefs has uprobe events, which no process needs to hold, or if we are
+ * not permitted to read the list of these events. If tracefs is not mounted, there are no such
+ * events.
  */
 static void doubt_tracefs(struct unheld_int3s *found)
 {

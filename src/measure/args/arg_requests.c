@@ -234,7 +234,7 @@ const char *arg_requests_name(const struct arg_requests *requests, unsigned int 
 
 /*
  * Return the position of the requested argument ARG at a site whose arguments have the names NAMES.
- * Return -1 if ARG was requested by a name that none of them has.
+ * Return -1 if ARG was requested by a name that is not in NAMES.
  */
 static int position_of(const struct arg_requests *requests, unsigned int arg, const char *names)
 {
@@ -444,10 +444,10 @@ static int check_arg(const struct arg_requests *requests, const struct measured_
 }
 
 /*
- * If the filter compares an argument that is given by name with a literal whose type differs from
- * the argument's declared type, set an error. An argument that is given by position is not checked,
- * since the types at different sites may differ. At sites where the types do not fit, hits are
- * counted as mismatches.
+ * Set an error if the filter names an argument and compares it with a literal that does not fit the
+ * declared type of the argument. An argument that is given by position is not checked, since the
+ * types at different sites may differ. At sites where the types do not fit, hits are counted as
+ * mismatches.
  */
 static int check_types(const struct arg_requests *requests, const struct measured_site *site)
 {
@@ -611,9 +611,9 @@ void arg_requests_tell_left_out(const struct arg_requests *requests)
 }
 
 /*
- * If probes were left out, return -EINVAL if no probe remains, or if no remaining probe has the
- * requested histogram or groups. The error message is the reason why the first of the probes was
- * left out.
+ * Return 0 if nothing was left out. Otherwise return -EINVAL if no probe remains, or if no
+ * remaining probe has the requested histogram or groups. The error message is the reason why the
+ * first of the probes was left out.
  */
 static int check_left(struct arg_requests *requests, size_t n_before)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a meter needs arguments of probes for: filter, key, histogram, groups, printed hits, slow
- * pairs. arg_requests_resolve() finds out which probes have the necessary arguments, and leaves out
- * the other probes.
+ * The parts of a request that need arguments of probes: filter, key, histogram, groups, printed
+ * hits, slow pairs. arg_requests_resolve() finds out which probes have the necessary arguments, and
+ * leaves out the other probes.
  */
 #ifndef MEASURE_ARG_REQUESTS_H
 #define MEASURE_ARG_REQUESTS_H
@@ -49,7 +49,7 @@ struct arg_requests {
 	/* In the following members, an argument has the number that filter_parse() gives it. */
 	__u32 filter_args; /* bit N: the filter uses the argument N */
 	int key_arg;	   /* the argument that is the key of all pairs; -1: no key */
-	bool has_pairs;	   /* at least one pair reads an argument: see measured_probe.key_args */
+	bool has_pairs;	   /* at least one pair has a key or a compared argument */
 	int hist_arg;	   /* the argument of the histograms; -1: none */
 	int by_arg;	   /* the argument by which hits and times are grouped; -1: no groups */
 	struct selection printed;

@@ -12,11 +12,11 @@
  *
  * Numbers are decimal or, with 0x, hexadecimal, and may be negative. A number with a point or an
  * exponent (1.5, 1e3, 0x1p-3), and inf, is a float. An integer or float in the filter can be
- * compared with arguments that are ints or floats, without rounding: 50 also with an argument that
- * is the float 50.0, and 1.5 also with an int. A character in quotes ('x') is the number of its
- * byte, as in OCaml's memory; true is 1, and false is 0. Strings are in double quotes and may
- * contain OCaml's escapes \n \t \r \b \" \\ \ddd \xhh. && and || always evaluate both sides; this
- * makes no difference, since comparisons have no side effects.
+ * compared with arguments that are ints or floats, without rounding: for example, 50 with the float
+ * 50.0, and 1.5 with an int. A character in quotes ('x') is the number of its byte, as in OCaml's
+ * memory; true is 1, and false is 0. Strings are in double quotes and may contain OCaml's escapes
+ * \n \t \r \b \" \\ \ddd \xhh. && and || always evaluate both sides; this makes no difference,
+ * since comparisons have no side effects.
  */
 #include "measure/args/filter.h"
 
@@ -379,8 +379,8 @@ static bool string_operand(struct parser *p, struct filter_op *op, const char *c
 }
 
 /*
- * Return true if the text at AT is true, false or a quoted character, which all are ints in OCaml's
- * memory.
+ * Return true if the text at AT is true, false or a quoted character. All of these are ints in
+ * OCaml's memory.
  */
 static bool is_named_number(const char *at)
 {

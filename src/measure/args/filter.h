@@ -26,7 +26,8 @@ struct asked_names {
  * Compile TEXT into FILTER, and add the names in it to ASKED. On success, bit N of *ARGS_USED is
  * set if TEXT uses argument number N: argN if N < ARGS_MAX, otherwise asked->names[N - ARGS_MAX].
  * The caller must check that the sites have these arguments. Return -EINVAL with a message that
- * says at which column what was expected, or -E2BIG with a message that names the limit.
+ * gives the column of the error and says what is wrong there, or -E2BIG with a message that names
+ * the limit.
  */
 int filter_parse(struct ocp_ctx *ctx, const char *text, struct asked_names *asked,
 		 struct filter *filter, __u32 *args_used);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Parses the argument string of a stapsdt note: it has one operand for each argument, which says
- * where the argument is at the site. See operand.c for the syntax.
+ * Parses the argument string of a stapsdt note. For each argument, this string has an operand that
+ * says where the argument is at the site. See operand.c for the syntax.
  */
 #ifndef MEASURE_OPERAND_H
 #define MEASURE_OPERAND_H

@@ -204,8 +204,8 @@ struct value value_item(const struct value *value, unsigned int i)
 /* ---- text ----------------------------------------------------------------------------------- */
 
 /*
- * AT has N bytes. Return the number of bytes of the UTF-8 character at AT, or 0 if there is no
- * printable character.
+ * AT has N bytes. Return the number of bytes of the UTF-8 character at AT, or 0 if the bytes at AT
+ * are not a printable character.
  */
 static size_t printable_utf8(const unsigned char *at, size_t n)
 {

@@ -104,8 +104,8 @@ struct engine_file {
  * How to find the OCaml 5 domain of a thread. If all members are 0, calls are not split by domain.
  */
 struct engine_domains {
-	size_t max;  /* room for so many combinations of a pair and a domain */
-	int32_t tls; /* offset of the pointer to the domain's state from the FS base */
+	size_t max;  /* maximum number of combinations of a pair and a domain */
+	int32_t tls; /* offset, from the FS base, of the pointer to the domain's state */
 	uint16_t id; /* offset of the domain's unique id in the domain's state */
 };
 
@@ -116,7 +116,7 @@ struct engine_domains {
 struct engine_by {
 	bool is_on;
 	unsigned int arg;
-	size_t max_hits, max_times; /* room for so many groups of hits, and groups of times */
+	size_t max_hits, max_times; /* maximum numbers of groups of hits, and of groups of times */
 };
 
 struct engine_spec {
@@ -128,11 +128,15 @@ struct engine_spec {
 	 * to the caller.
 	 */
 	struct measure_request request;
-	size_t max_keys; /* room for so many combinations of a thread or process and a probe */
+	size_t max_keys; /* maximum number of combinations of a thread or process and a probe */
 	const struct engine_role *roles;
 	size_t n_roles;
-	size_t max_open;      /* room for (thread, pair) combinations with open starts */
-	size_t max_frames;    /* room for active calls; 0: no role has is_frame */
+	/*
+	 * maximum number of combinations of a thread and a pair with open starts, and of open
+	 * starts by key
+	 */
+	size_t max_open;
+	size_t max_frames;    /* maximum number of active calls; 0: no role has is_frame */
 	bool has_conditions;  /* a site may have a condition */
 	bool many_processes;  /* engine_file.n_pids may be more than 1 */
 	size_t max_processes; /* processes that can be listed at the same time */
@@ -146,7 +150,7 @@ struct engine_spec {
 	unsigned int hist_arg;	     /* number of the argument for the histograms */
 	bool can_switch;	     /* switch_sites may be called */
 	size_t print_bytes;	     /* size of the ring buffer: a power of 2 of whole pages */
-	size_t max_args;	     /* room for so many entries of engine_file.args */
+	size_t max_args;	     /* maximum number of entries of engine_file.args */
 	struct engine_domains domains;
 	struct engine_by by;
 	bool counts_processes; /* count the hits of each process: engine_reading.processes */
@@ -159,10 +163,10 @@ struct engine_spec {
 };
 
 /*
- * The calls of a function, which is pair number `pair`, in one domain. In a reading, only those
- * members of `times` are set that are about completed calls, but not times.starts. In a sample,
- * times.start and times.stop are set, too, times.starts equals times.count, and times.buckets
- * points to `buckets`.
+ * The calls of a function, which is pair number `pair`, in one domain. In a reading, only the
+ * members of `times` that are about completed calls are set, and times.starts is not set. In a
+ * sample, times.start and times.stop are set, too, times.starts equals times.count, and
+ * times.buckets points to `buckets`.
  */
 struct domain_pair {
 	uint32_t pair, domain;
@@ -341,9 +345,9 @@ struct engine_ops {
 	/* Read the counts by stack. The caller frees the list and the store, also on failure. */
 	int (*read_stacks)(struct engine *engine, struct engine_stacks *stacks);
 	/*
-	 * Remove the rows for which has_ended(data, id, tgid) is true from `keyed`. Set *DROPPED to
+	 * Remove from `keyed` the rows for which has_ended(data, id, tgid) is true. Set *DROPPED to
 	 * the *N removed rows, also on failure; the caller frees *DROPPED. Do nothing if the ids
-	 * belong to another pid namespace.
+	 * are not those of our pid namespace.
 	 */
 	int (*forget)(struct engine *engine, engine_ended_fn has_ended, void *data,
 		      struct engine_keyed **dropped, size_t *n);

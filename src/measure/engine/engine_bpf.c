@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Measures with the kernel's uprobes: an int3 on the nop of each site, a BPF program that runs at
- * each hit (bpf/measure.bpf.c), and one uprobe_multi link per file.
+ * each hit (bpf/measure.bpf.c), and one or a few uprobe_multi links per file.
  *
  * Which hits count. If a file is measured in one process, the kernel filters by this process.
  * (Kernels before Linux 6.10 filter by a thread instead; bpf_support.c tests this.) On such
@@ -52,14 +52,14 @@
 /* ---- links ---------------------------------------------------------------------------------- */
 
 /*
- * At first a file has one link for all its sites. One link per site or probe would be too slow:
- * closing a link takes the kernel about 60 ms (an RCU grace period), however many sites the link
- * has. But a link cannot be changed. So:
+ * At first a file has one link for all its sites, or two if some sites need return probes. One link
+ * per site or probe would be too slow: closing a link takes the kernel about 60 ms (an RCU grace
+ * period), however many sites the link has. But a link cannot be changed. So:
  *
  *   - Sites that are switched on get a new link.
  *   - A link is closed when all of its sites are switched off.
  *   - If only some sites of a link are switched off, or if a file would have more than
- *     MAX_LINKS_A_FILE links, one new link replaces all links of the file. For the sites that stay
+ *     MAX_LINKS_A_FILE links, new links replace all links of the file. For the sites that stay
  *     on, this is a handover (bpf/measure.h): no hit is lost or counted twice. Sites that are
  *     switched off may lose some hits meanwhile.
  *
@@ -67,9 +67,10 @@
  * raised semaphores. Hits by way of such a link are not counted, because the BPF program looks up
  * in `serials` which link is to count a site.
  *
- * There is only one handover at a time, for the sites of one file, whose numbers are in the gate.
- * Closing a link waits for running handlers, so when the handover ends, no handler of the old link
- * is running.
+ * There is only one handover at a time, for the sites of one file. The gate has the range of the
+ * numbers of these sites (first, end). Closing the last descriptor of a link waits for running
+ * handlers. So when the handover ends, no handler of an old link is running, unless another process
+ * keeps the link alive.
  *
  * With perf events there is one link per site, so links are simply opened and closed.
  */
@@ -220,8 +221,8 @@ static bool is_return(const struct engine_site *site)
 }
 
 /*
- * Put the WANTED sites of FILE into SPEC: if spec->is_return, the sites that need a return probe,
- * otherwise all others.
+ * Put WANTED sites of FILE into SPEC: if spec->is_return, those that need a return probe, otherwise
+ * those that do not need one.
  */
 static void list_uprobes(const struct engine *engine, const struct engine_file *file,
 			 const bool *wanted, uint32_t serial, struct uprobe_link_spec *spec)
@@ -318,7 +319,7 @@ static int clear_marks(struct engine *engine)
 	return 0;
 }
 
-/* Replace all links of FILE by a new link for the WANTED sites. */
+/* Replace all links of FILE by new links for the WANTED sites. */
 static int hand_over(struct engine *engine, const struct engine_file *file, const bool *wanted)
 {
 	const size_t first = file->first_site;
@@ -394,10 +395,7 @@ static int find_change(struct engine *engine, const struct engine_file *file,
 
 		change->all[i] = !is_off;
 		change->added[i] = !is_off && link < 0;
-		/*
-		 * Use the semaphore again: the tracer because of which we could not use it may be
-		 * gone.
-		 */
+		/* Try to use the semaphore again: the tracer that prevented its use may be gone. */
 		if (change->added[i])
 			engine->no_semaphore[first + i] = false;
 		change->n_all += !is_off;

@@ -34,7 +34,7 @@ struct print_ring;
 
 struct engine_link {
 	int fd;
-	/* the serial in the cookies; all perf events that one call makes have the same serial */
+	/* the serial in the cookies; perf events that are made together have the same serial */
 	uint32_t serial;
 	/*
 	 * `first`: the number of the first site of the link's file; for a perf event, the number of

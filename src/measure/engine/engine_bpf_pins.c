@@ -3,9 +3,9 @@
  * Engines that outlive their process: gives the maps and links of an engine names in bpffs. From
  * these names, a later process can open an engine that it can read and detach.
  *
- * A detach closes the descriptors of the links in addition to removing their names. The kernel
- * removes the uprobes of a link at once if the last reference to the link was a descriptor that is
- * closed, but only later, in a worker, if it was a name that is removed.
+ * A detach closes the descriptors of the links in addition to removing their names. If the last
+ * reference to a link is a descriptor, closing it removes the uprobes at once. If the last
+ * reference is a name, a worker of the kernel removes the uprobes some time later.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -611,7 +611,7 @@ void engine_bpf_take_hits(struct engine *engine, size_t first, size_t n, uint64_
 	}
 }
 
-/* Add PART to SUM, and its histogram to BUCKETS. */
+/* Add PART to SUM, and the histogram of PART to BUCKETS. */
 static void add_pair_part(struct ocp_pair *sum, uint64_t *buckets, const struct measure_pair *part)
 {
 	uint64_t min_ns = ~part->min_ns_not;

@@ -504,8 +504,8 @@ static int inside_process_found(struct ocp_ctx *ctx, pid_t pid, struct inside *i
 /* ---- one process: results ------------------------------------------------------------------- */
 
 /*
- * Add FROM, the counts of a pair in one process, to TO, the totals of all processes, and its
- * histogram to BUCKETS.
+ * Add FROM, the counts of a pair in one process, to TO, the totals of all processes. Add the
+ * histogram of FROM to BUCKETS.
  */
 static void add_pair_counts(const struct inside_pair *from, struct ocp_pair *to, uint64_t *buckets)
 {

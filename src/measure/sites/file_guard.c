@@ -66,8 +66,8 @@ static void take_lease(struct ocp_ctx *ctx, struct file_guard *guard, const char
 }
 
 /*
- * Starting at index *AT, return the next site of PROG that belongs to a probe of the same file, and
- * set *AT to the index after this site. Return NULL if there is none.
+ * Starting at index *AT, return the next site of PROG that does not belong to a probe of another
+ * file (is_external), and set *AT to the index after this site. Return NULL if there is none.
  */
 static const struct site *next_own(const struct ocp_program *prog, size_t *at)
 {

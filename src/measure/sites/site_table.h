@@ -2,7 +2,7 @@
 /*
  * Room measure/sites: numbers for sites.
  * In: probes and their files, as they are found.
- * Out: sites with numbers that stay.
+ * Out: numbered sites; a site keeps its number.
  * Callers: measure and measure/args.
  */
 /*
@@ -175,9 +175,9 @@ struct new_file {
 int site_table_know_file(struct site_table *table, const struct new_file *from);
 
 /*
- * Add a file that is not in the table, those of its probes for which WANTED(DATA, name, probe)
- * returns true, and the sites of these probes. CODE, which may be NULL, then belongs to the table,
- * even after an error.
+ * Add the file FROM, which must not be in the table, those of its probes for which WANTED(DATA,
+ * name, probe) returns true, and the sites of these probes. Set *FILE to the new entry. CODE, which
+ * may be NULL, then belongs to the table, even after an error.
  */
 typedef bool (*probe_wanted_fn)(void *data, const char *name, struct measured_probe *probe);
 int site_table_add_file(struct site_table *table, const struct new_file *from,
