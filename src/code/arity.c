@@ -37,12 +37,12 @@ enum {
 };
 
 /*
- * Limit for the data that is read of each segment, since a sparse file may be huge. The data beyond
- * the limit is ignored.
+ * Limit for the data that is read from each segment, since a sparse file may be huge. The data
+ * beyond the limit is ignored.
  */
 #define MAX_DATA_BYTES (UINT64_C(1) << 30)
 
-/* A function whose address is searched in the data. */
+/* A function whose address is searched for in the data. */
 struct goal {
 	uint64_t va;
 	/* the index of the function in `list`; NO_FUNCTION for caml_curryN and caml_tuplifyN */

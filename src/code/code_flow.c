@@ -74,8 +74,8 @@ static int code_flow_reserve(void **array, size_t *room, size_t n, size_t bytes)
  *
  * T is a table of int32 distances from T. Its length is not stored. The decoder assumes that T ends
  * before the next address that the function loads, and before the first distance that leads to no
- * instruction of the function. So the decoder may take T for longer than T is: it finds all targets
- * of T, and perhaps some more.
+ * instruction of the function. So the decoder may read past the end of T: it finds all targets of
+ * T, and perhaps some more.
  *
  * A jump to an address that was popped is a raise. Any other jump to an address that was read from
  * memory is a tail call: of a closure, or through the GOT.
@@ -97,7 +97,7 @@ static size_t rest(const struct code_flow *flow, size_t i)
 
 /*
  * Return true if no jump leads to instructions FIRST + 1 to LAST. If so, whenever one of these
- * instructions runs, FIRST and the instructions between the two have run before it.
+ * instructions runs, FIRST and all instructions between FIRST and it have run before.
  */
 static bool is_straight(const struct code_flow *flow, size_t first, size_t last)
 {
@@ -259,7 +259,7 @@ static int follow_jump(struct code_flow *flow, size_t i)
 
 /*
  * Return true if the kind that follow_jump() gave the jump at I is still right. The kind is wrong
- * if a jump table that was read later leads into the middle of the pattern that the jump ends.
+ * if a jump table that was read later leads into the middle of the pattern that ends with the jump.
  */
 static bool is_still_straight(const struct code_flow *flow, size_t i)
 {
@@ -307,8 +307,8 @@ static int code_flow_follow_jumps(struct code_flow *flow)
  * All paths that a program can take to an instruction have the same depth. But some of the paths
  * followed here can never be taken: the path after a call that never returns, and a jump through an
  * element past the end of its jump table. So a depth is doubtful if its path goes through a jump
- * table, or continues after a call at an instruction that is also the target of a jump. If another
- * path gives a depth that is not doubtful, that depth replaces the doubtful one.
+ * table, or through a call that is followed by the target of a jump. If another path gives a depth
+ * that is not doubtful, that depth replaces the doubtful one.
  */
 
 /*
@@ -477,9 +477,9 @@ static size_t jump(struct code_flow *flow, size_t n, size_t i, struct depth dept
 }
 
 /*
- * Called if a path runs past the last instruction. Such a path is sound only if it can never be
- * taken: after a call that never returns, which nops may follow. So set flow->problem if the
- * function does not end with a call and nops.
+ * Called if a path runs past the last instruction. A sound program never takes such a path: the
+ * function ends with a call that never returns, perhaps followed by nops. So set flow->problem if
+ * the function does not end this way.
  */
 static void check_end(struct code_flow *flow)
 {

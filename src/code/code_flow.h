@@ -148,8 +148,8 @@ struct code_pause {
 };
 
 /*
- * Find the first and the last instruction of FUNCTION, which is in FILE, that each call executes
- * exactly once and that the kernel emulates. If THROUGH_VA is not 0, "each call" means each call of
+ * FUNCTION is in FILE. Of its instructions that each call executes exactly once and that the kernel
+ * emulates, find the first and the last. If THROUGH_VA is not 0, "each call" means each call of
  * FUNCTION that calls the function at THROUGH_VA; all other calls of FUNCTION must execute neither
  * instruction. Returns -ENODATA if there are no such instructions, or -ENOMEM.
  */

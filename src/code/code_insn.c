@@ -394,7 +394,7 @@ static bool decode_0f(struct insn *insn, const ZydisDecodedInstruction *it)
 	case 0xa1:
 	case 0xa8:
 	case 0xa9:
-	case 0x05: /* syscall, like sysenter, returns here; sysret and sysexit are for the kernel */
+	case 0x05: /* syscall: execution continues at the next instruction */
 		insn->kind = it->opcode == 0x05 ? INSN_OTHER : INSN_RSP_LOST;
 		return true;
 	default:

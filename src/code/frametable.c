@@ -7,15 +7,15 @@
  *	  u64 return address
  *	  u16 size of the frame; bit 0: has debug information, bit 1: has lengths of allocations
  *	  u16 n, u16 live[n]
- *	  u8 m, u8 lengths[m]		with bit 1
- *	  u32 debug information		with bit 0; with bit 1 too, m of them; aligned to 4
+ *	  u8 m, u8 lengths[m]		only if bit 1 is set
+ *	  u32 debug information		only if bit 0 is set, m times if bit 1 is set; aligned to 4
  *
  * A descriptor of size 0xffff marks the end of OCaml's part of the stack; its n is 0, and nothing
  * follows. The u32 of the debug information is an offset from the address of the u32; 0: none. It
  * leads to a list of entries: the last entry is for the function itself, the entries before it are
  * for functions inlined into it:
  *
- *	u32 low, u32 high		bit 0 of low: another entry follows; bit 1: it raises
+ *	u32 low, u32 high		bit 0 of low: another entry follows; bit 1: the call raises
  *
  * Bits 2 to 25 of low are the offset, from the entry, of a name. The other bits of the number high
  * << 32 | low are a place, written in one of two forms:
@@ -23,8 +23,8 @@
  *	to 5.1	63-44 line, 43-36 first column, 35-26 last column, counted from the first line's
  *		start
  *	5.2 on	62-51 line, 50-48 lines after it, 47-42 first column, 41-35 last column, 34-26
- *		distance of the starts of both lines; with bit 63 set: 62-44 line, 43-26 lines after
- *		it
+ *		distance from the start of the first to that of the last line; if bit 63 is set:
+ *		62-44 line, 43-26 lines after it
  *
  * A name begins with an i32: the offset of the file's name from this i32. If bit 63 is set, the
  * columns of the place come next: u16 first, u16 last, i32 last from the first line's start. The

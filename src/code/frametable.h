@@ -18,8 +18,8 @@ struct frame_descr {
 	/* the address of the call's debug information (its place in the source); 0: none */
 	uint64_t debuginfo_va;
 	/*
-	 * the index in frametable_tables() of the table that contains the descriptor; table 0 is
-	 * for the code that ocamlopt makes when it links
+	 * the index in frametable_tables() of the table that contains the descriptor; in an
+	 * executable, table 0 is for the code that ocamlopt makes when it links
 	 */
 	uint32_t table;
 	/*

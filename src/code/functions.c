@@ -102,8 +102,8 @@ bool function_path_common(const struct frametable *table, uint64_t va, uint64_t 
  * code. The name of a function is the common start of the paths of these calls. For example, calls
  * in List.iter have the path "Stdlib__List.iter" or, where the compiler has inlined a local
  * function, "Stdlib__List.iter.(fun)". Only an initialiser, the code that runs the top level of a
- * unit, has calls with the paths of several functions. Initialisers are recognised because the code
- * that ocamlopt makes when it links calls them. The frame table of that code is the first one.
+ * unit, has calls with the paths of several functions. Initialisers are recognised by their caller:
+ * the code that ocamlopt makes when it links. The frame table of that code is the first one.
  */
 
 struct bare_functions {
@@ -185,7 +185,7 @@ static void sort_extents(struct bare_function_reader *r)
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-/* VA is the return address of a call. Mark the function that is called as an initialiser. */
+/* VA is the return address of a call. Mark the called function as an initialiser. */
 static void mark_called(struct bare_function_reader *r, uint64_t va)
 {
 	struct function_extent key = { 0 }, *called;
@@ -614,9 +614,9 @@ static int add_path(struct functions *f, const struct frametable *table, struct 
 }
 
 /*
- * Add to the name of each function the modules and functions of its file that contain it. Symbols
- * do not contain these modules and functions. The collector's frame tables contain them, for all
- * functions that call or allocate. Without frame tables, names stay as in the symbols.
+ * Add to the name of each function the modules and functions of its file in which it is defined.
+ * Symbols do not contain their names. The collector's frame tables contain them, for all functions
+ * that call or allocate. Without frame tables, names stay as in the symbols.
  */
 static int add_paths(struct functions *f)
 {
@@ -702,7 +702,7 @@ static int sort_by_name(struct functions *f)
 	return 0;
 }
 
-/* Return true if FUNCTION is a part of another function that a C compiler put elsewhere. */
+/* Return true if FUNCTION is a part that a C compiler has split off from another function. */
 static bool is_part(const struct function *function)
 {
 	const char *dot = function->language == FUNCTION_C ? strchr(function->symbol, '.') : NULL;
@@ -990,9 +990,9 @@ const struct function *const *functions_versions(const struct functions *functio
 }
 
 /*
- * A and B are versions of the same name. Return true if the name without a version means A. It
- * means the version that programs are linked with (which is not hidden; a function without a
- * version is never hidden) or, if both versions are hidden, the later one.
+ * A and B are versions of the same name. Return true if the name without a version means A. The
+ * name without a version means the version that programs are linked with (which is not hidden; a
+ * function without a version is never hidden) or, if both versions are hidden, the later one.
  */
 static bool is_preferred(const struct function *a, const struct function *b)
 {

@@ -342,7 +342,7 @@ struct ways {
 	uint32_t *first, *before;
 	/* for each instruction: it is the start of the function or of an exception handler */
 	bool *is_entry;
-	/* for each instruction: the kept place of the current line that is there */
+	/* for each instruction: the kept place of the current line at this instruction, or NULL */
 	const struct line_place **kept;
 	/* for each instruction: the most recent round in which it was seen */
 	uint32_t *seen, round;

@@ -3,8 +3,8 @@
  * Where the lines of a source file begin in OCaml code: the instructions whose execution begins a
  * line.
  *
- * A line begins at each row of the line table that follows, in the order of addresses and in the
- * same function, a row of another line. There are two exceptions:
+ * A row of the line table begins its line, unless the previous row of the same function, in the
+ * order of addresses, has the same line. There are two exceptions:
  *
  * A compiler interleaves the code of lines, so execution can come back to a line that it has begun.
  * If every path to a place leads through another place of the line, the place continues the line
@@ -53,7 +53,7 @@ struct line_places {
 
 enum line_match {
 	LINE_FILE, /* the name of the source ends with FILE: "service.ml", "src/service.ml" */
-	LINE_PATH, /* FILE is a path, perhaps moved: take the source with the longest equal end */
+	LINE_PATH, /* FILE may have moved: take the source with the longest end in common */
 };
 
 /* Columns FROM to TO - 1 of a line. */

@@ -56,8 +56,8 @@ static int compare_starts(const void *a, const void *b)
 }
 
 /*
- * Merge the elements of the same unit, each of which has one mark, into one. After sorting, they
- * are neighbours.
+ * Each element has one mark of a unit. Merge the elements of the same unit, which are neighbours
+ * after sorting, into one.
  */
 static void join_marks(struct units *units)
 {

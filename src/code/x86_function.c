@@ -213,8 +213,9 @@ static int find_exits(struct ocp_ctx *ctx, const struct code_flow *flow, struct 
 }
 
 /*
- * Return the target of a function that only jumps; 0 if the function does more. After the jump, the
- * code may have one call, of the collector, to which one conditional jump leads.
+ * Return the target of a function that only jumps; 0 if the function does more. The function may
+ * also have one conditional jump and, after the jump to the target, one call: the check whether the
+ * collector must run.
  */
 static uint64_t find_only_jump(const struct code_flow *flow)
 {

@@ -16,9 +16,9 @@
 
 /*
  * The amount that a domain, or a program, has allocated, and the size of its heap; all in words.
- * The sums never exceed the true values and never decrease. They are exact while the program
- * waits, or runs C code. While OCaml code runs, minor_words lacks what was allocated since the
- * code last called the runtime: at most one minor heap in each domain.
+ * The sums never exceed the true values and never decrease. They are exact while the program waits,
+ * or runs C code. While OCaml code runs, `minor` lacks what was allocated since the code last
+ * called the runtime: at most one minor heap in each domain.
  */
 struct gc_words {
 	double minor, promoted, major;

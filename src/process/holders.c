@@ -32,7 +32,7 @@
 struct holder_search {
 	struct ocp_process *proc;
 	struct holders *holders;
-	/* the process has perf events, and the kernel does not show where */
+	/* the process has perf events whose places the kernel does not show */
 	bool has_silent_events;
 	/* A cache: the arguments and the result of the most recent call of is_path_of(). */
 	int fd;

@@ -48,10 +48,10 @@ struct holders {
 };
 
 /*
- * Find the processes that hold sites with an int3 in SITES, which were read from PROC. Only other
- * processes that the caller may inspect are found: /proc/PID/fdinfo shows where their links are
- * (Linux 6.16). A child that only has copies of its parent's descriptors is left out. The caller
- * frees HOLDERS, also after an error. Returns 0 or -ENOMEM.
+ * Find the processes, other than the caller, that hold sites with an int3. SITES were read from
+ * PROC. A process is found only if the caller may inspect it: /proc/PID/fdinfo shows where its
+ * links are (Linux 6.16). A child that only has copies of its parent's descriptors is left out. The
+ * caller frees HOLDERS, also after an error. Returns 0 or -ENOMEM.
  */
 int holders_find(struct ocp_process *proc, const struct ocp_sites *sites, struct holders *holders);
 

@@ -20,9 +20,9 @@
 /*
  * Code that was inlined into a plugin can contain probes of the host (dormant/external.c). The
  * marker of such a probe is in the file that defines the marker's symbol: the host, or another
- * plugin. If there are several definitions, the dynamic linker takes the first. This search may
- * take any, because OCaml's symbols contain the name of the compilation unit, and a process has
- * each unit only once.
+ * plugin. If there are several definitions, the dynamic linker takes the first. The search below
+ * may take any of them, because OCaml's symbols contain the name of the compilation unit, and a
+ * process has each unit only once.
  *
  *	symbols that the plugin's GOT refers to		external_list
  *	-> where other images define them		dynsym_each
@@ -34,8 +34,8 @@
  */
 
 /*
- * Limit of a symbol table. A program with plugins exports all its symbols; 100 000 of them take
- * about 6 MB.
+ * Limit for the size of a symbol table. A program with plugins exports all its symbols; 100 000 of
+ * them take about 6 MB.
  */
 #define MAX_TABLE_BYTES (UINT64_C(64) << 20)
 
@@ -105,7 +105,7 @@ static int take_definition(void *data, const char *name, uint64_t va)
 		bsearch(name, search->all, search->n, sizeof(struct object_external *),
 			compare_external_name);
 
-	/* Take the first definition found: see the comment above MAX_TABLE_BYTES. */
+	/* Take the first definition found: see the start of this file. */
 	return found && !(*found)->bytes ? read_marker_bytes(search, va, *found) : 0;
 }
 
@@ -279,8 +279,9 @@ static int read_other(struct ocp_ctx *ctx, pid_t pid, const struct mapping *m,
 }
 
 /*
- * Read all mapped files except the executable. Return -EAGAIN if some files may not be read yet;
- * all other files have then been read.
+ * Read all mapped files except the executable. Return -EAGAIN if some files must not be read yet
+ * because they are still being examined. In this case, too, all other files have been read, except
+ * those that could not be read, which are left out.
  */
 static int read_others(struct ocp_ctx *ctx, pid_t pid, const struct mapped_files *files,
 		       struct image_list *list)

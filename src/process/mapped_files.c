@@ -135,8 +135,8 @@ bool mapped_files_bias(const struct elf_file *elf, const struct mapping *m, uint
 		if (segment->executable && m->off >= first &&
 		    m->off < segment->off + segment->file_bytes) {
 			/*
-			 * The bias may wrap around below 0; adding the bias to an address wraps
-			 * around back.
+			 * The bias may wrap around below 0. The sum of the bias and an address then
+			 * wraps around again.
 			 */
 			*bias = m->start - (segment->va - segment->off + m->off);
 			return true;

@@ -203,9 +203,9 @@ int ocp_process_spawn(struct ocp_ctx *ctx, const char *path, char *const argv[],
 /* ---- restrictions ---------------------------------------------------------------------------- */
 
 /*
- * Finding the images of a process that belong to one program. An image belongs to a program if
- * device and inode of the two open files are the same, as in find.c. The program may also be a copy
- * of the image, such as the file from which the image was installed; one of the two may be
+ * Finding those images of a process that belong to one program. An image belongs to a program if
+ * the open files of both have the same device and inode, as in look/find.c. The program may also be
+ * a copy of the image, such as the file from which the image was installed; one of the two may be
  * stripped. A copy has the same probes at the same addresses, and the same notes. The notes of the
  * image are the ones that are used.
  */

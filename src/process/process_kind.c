@@ -30,8 +30,9 @@ static enum program_kind kind_of_fd(struct ocp_ctx *ctx, int fd, const char *pat
 }
 
 /*
- * Return the kind of the first library of PID that is not foreign (written in another language than
- * OCaml), or PROGRAM_FOREIGN if all are: a program in C may have loaded a library in OCaml.
+ * A program in C may have loaded a library in OCaml. Return the kind of the first library of PID
+ * that is not foreign (written in another language than OCaml), or PROGRAM_FOREIGN if all are
+ * foreign.
  */
 static enum program_kind kind_of_libraries(struct ocp_ctx *ctx, pid_t pid)
 {

@@ -302,9 +302,7 @@ int snapshot_read(struct ocp_ctx *ctx, const struct memory *memory, const struct
 	int err = read_snapshot_once(ctx, memory, live, snapshot);
 
 	for (int i = 1; !err && i < TRIES && has_lost_site(snapshot); i++) {
-		/*
-		 * As long as there are trampolines, that tool may still be restoring sites: wait.
-		 */
+		/* As long as there are trampolines, the tool may still be restoring sites: wait. */
 		if (snapshot->trampolines.n)
 			usleep(WAIT_US);
 		else if (i == TRIES_WITHOUT)

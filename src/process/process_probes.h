@@ -79,8 +79,8 @@ int snapshot_read(struct ocp_ctx *ctx, const struct memory *memory, const struct
 /* Return the form of SITE. A site that calls a trampoline is on only if the gate is not 0. */
 enum site_form snapshot_form(const struct snapshot *snapshot, const struct live_site *site);
 /*
- * Return the trampoline that SITE calls, or would call if its opcode were on; NULL if there is
- * none.
+ * Return the trampoline that SITE calls, or would call if its opcode were the one for on; NULL if
+ * there is none.
  */
 const struct trampoline *snapshot_trampoline(const struct snapshot *snapshot,
 					     const struct live_site *site);

@@ -130,7 +130,8 @@ static bool is_our_trouble(int err)
 }
 
 /*
- * Return 1 if the file of M has probes, 0 if not, or a negative errno if this cannot be determined.
+ * Return 1 if the file of M has probes, 0 if it has none or cannot be read, or a negative errno if
+ * resources are lacking (see is_our_trouble()).
  */
 static int has_probes(const struct process_scan *scan, pid_t pid, const struct mapping *m)
 {
@@ -185,8 +186,8 @@ static int look_at_file(struct process_scan *scan, pid_t pid, const struct mappi
 }
 
 /*
- * Return 1 if a file from which PID runs code has probes, 0 if no such file has, or a negative
- * errno.
+ * Return 1 if a file from which PID runs code has probes, 0 if no such file has probes, or a
+ * negative errno.
  */
 static int look_at_process(struct process_scan *scan, pid_t pid)
 {

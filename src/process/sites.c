@@ -42,7 +42,7 @@ static const char *abi_name(enum site_abi abi)
 	case SITE_ABI_DORMANT:
 		return "dormant";
 	case SITE_ABI_CODE:
-		break; /* the tool makes these sites: no program contains any */
+		break; /* only the tool makes such sites: they are in no program */
 	}
 	return "?";
 }
@@ -197,10 +197,7 @@ static void add_piece(struct memory_piece *pieces, size_t *n, uint32_t *n_bytes,
 	*n_bytes += bytes;
 }
 
-/*
- * Plan to read, for each site, its code, its semaphore and its tracers' semaphore, as far as the
- * site has them.
- */
+/* Plan to read the code, the semaphore and the tracers' semaphore of each site, if it has them. */
 static int plan_reading(const struct ocp_process *proc, struct ocp_sites *sites,
 			struct memory_plan **plan)
 {

@@ -317,8 +317,8 @@ static uint64_t heaps_of(const struct allocation *a, const struct sampled_proces
 }
 
 /*
- * Read how many words PROCESS has allocated, and how many of its minor heaps have run out, at the
- * same time. Return -ESRCH if the process has ended.
+ * Read, at about the same time, how many words PROCESS has allocated and how many of its minor
+ * heaps have run out. Return -ESRCH if the process has ended.
  */
 static int refresh_process(struct allocation *a, struct sampled_process *process)
 {
@@ -335,9 +335,9 @@ static int refresh_process(struct allocation *a, struct sampled_process *process
 
 /*
  * Begin to count samples of PROCESS. The words allocated up to this moment cannot be read at the
- * very same moment: the process continues to run between a reading and the start, and this can take
- * long if the tool has to wait for a processor. So use the mean of a reading before and a reading
- * after the start.
+ * very same moment: the process continues to run between a reading and the start, for a long time
+ * if the tool has to wait for a processor. So use the mean of a reading before and a reading after
+ * the start.
  */
 static int begin_sampling(struct allocation *a, struct sampled_process *process)
 {

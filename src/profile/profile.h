@@ -41,7 +41,7 @@ struct collector_time {
 struct profile {
 	enum profile_kind kind;
 	struct collector_time collector;
-	unsigned int hz;      /* samples per second; for PROFILE_CPU */
+	unsigned int hz;      /* samples per second; for PROFILE_CPU and PROFILE_GC */
 	uint64_t start_ns;    /* since 1970 */
 	uint64_t duration_ns; /* how long samples were taken */
 	bool has_heap; /* made by Gc.Memprof; stacks have `objects`, `live` and `live_objects` */
@@ -58,8 +58,8 @@ struct profile {
 	uint64_t lost;		 /* samples that are in none of the stacks */
 	uint64_t lost_otherwise; /* those of `lost` whose reason is not in the structs below */
 	/*
-	 * For PROFILE_WORDS: numbers about words in small blocks. A number that is at most 1 % of
-	 * all words is set to 0.
+	 * For PROFILE_WORDS. unsure_words and missing_words are about small blocks; each is set to
+	 * 0 if it is at most 1 % of all words.
 	 */
 	uint64_t unsure_words;	/* error bound of the number of words */
 	uint64_t missing_words; /* words that are in no stack, since no minor heap ran out */
@@ -98,9 +98,10 @@ static inline bool profile_stack_is_truncated(const struct named_stack *stack)
 double profile_share(const struct profile *profile, uint64_t value);
 
 /*
- * Return true if the time of the garbage collector is known. It is not known in two cases: no
- * sample was in the collector, since a program may lack the names of the collector's functions; or
- * for more than 1 % of the samples it is unknown whether they were in the collector.
+ * Return true if the time of the garbage collector is known. It is not known in two cases: if no
+ * sample was found in the collector, as in a program that lacks the names of the collector's
+ * functions; or if it is unknown for more than 1 % of the samples whether they were in the
+ * collector.
  */
 bool profile_knows_collector(const struct profile *profile);
 
@@ -126,7 +127,7 @@ void profile_merge_lines(struct profile *profile);
 struct profile_function {
 	const char *function;
 	const struct named_frame *frame; /* one of the frames of the function */
-	/* sum of the values of the stacks whose innermost function is this one */
+	/* sum of the values of the stacks whose innermost function (see profile.c) is this one */
 	uint64_t self;
 	/* sum of the values of the stacks that contain this function */
 	uint64_t total;

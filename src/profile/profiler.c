@@ -137,7 +137,7 @@ static int start_waits(struct profiler *p)
 	/* Record the threads that are already waiting. */
 	for (size_t i = 0; i < p->n_added && !gap && !err; i++) {
 		gap = waiting_record(waiting, p->added[i].pid, p->added[i].tgid, p->ns.ino != 0);
-		/* The failure does not matter if the process has ended. */
+		/* Ignore the failure if the process has ended. */
 		if (gap && kill(p->added[i].pid, 0) != 0)
 			gap = 0;
 	}

@@ -137,8 +137,8 @@ static int add_sampled_process(struct recorder *r, const struct recorded_process
 }
 
 /*
- * Return true if KNOWN is still the process that was added. BPF programs forget a process that
- * executes another program, so if they have forgotten KNOWN, it is not the same.
+ * Return true if KNOWN is still the process that was added. Return false if the BPF programs have
+ * forgotten KNOWN: they forget a process when it executes another program.
  */
 static bool is_same_process(const struct recorder *r, const struct followed_process *known,
 			    const struct recorded_process *process)
@@ -218,8 +218,8 @@ static const struct record *find_record(const struct record *list, size_t n,
 }
 
 /*
- * RECORDS[0..N) are all of one process. Return how much the number of minor heaps that their
- * samples stand for has grown since the last reading.
+ * RECORDS[0..N) are all records of one process. Their samples stand for a number of minor heaps.
+ * Return by how much this number has grown since the last reading.
  */
 static uint64_t new_heaps(const struct recorder *r, const struct record *records, size_t n)
 {
@@ -367,7 +367,7 @@ static void set_losses(const struct recorder *r, const struct record_mark *mark,
 		of_stacks->ended[end] -= mark->stack_losses.ended[end];
 }
 
-/* Append a sample to PART that contains the increase of RECORD since MARK. */
+/* Append to PART a sample with the increase of RECORD since MARK. */
 static void add_since(const struct record *record, const struct record_mark *mark,
 		      struct profile_reading *part)
 {

@@ -64,7 +64,7 @@ void record_mark_free(struct record_mark *mark);
 /* A profile, and the process whose samples it contains. */
 struct process_profile {
 	struct profile profile;
-	const char *exe; /* NULL: the profile is of several processes, or of none */
+	const char *exe; /* NULL: the profile is of all processes that match, or empty */
 	pid_t pid;
 };
 

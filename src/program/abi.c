@@ -6,11 +6,11 @@
  *	ocaml (4.09-4.11 forks)		2 bytes, one per name and unit	u16 at +0
  *	ocaml (4.11.1 fork)		4 bytes, one per name		u16 at +2
  *	ocaml_1, ocaml.1		4 bytes, one per name		u16 at +2
- *	ocaml_2, whose site may be 0	4 bytes, one per name		u16 at +2
+ *	ocaml_2 (may have no site)	4 bytes, one per name		u16 at +2
  *
- * The first half of a 4-byte semaphore belongs to tracers: while a uprobe is attached that was
- * registered with the address of this half (ref_ctr), the kernel keeps the half incremented. OCaml
- * code never reads this half.
+ * The first half of a 4-byte semaphore belongs to tracers: the kernel keeps this half incremented
+ * while a uprobe that was registered with its address (ref_ctr) is attached. OCaml code never reads
+ * this half.
  *
  * Only the layout of the semaphores distinguishes the two generations with provider `ocaml`.
  */

@@ -3,7 +3,7 @@
  * The names and types of a probe's arguments, as one text. The text has an entry for each argument,
  * in the order of the arguments, separated by commas:
  *
- *	NAME		letters, digits, _ and ', no digit or ' first, at most 63
+ *	NAME		letters, digits, _ and ', at most 63; the first is a letter or _
  *	NAME:TYPE	the type is bool, char, int, float or string; any other word is of a newer
  *			ppx, and the type is unknown
  *	:TYPE		a literal

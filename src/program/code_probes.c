@@ -619,8 +619,7 @@ static void join_chosen(struct code_probes *code)
 
 /*
  * CHOSEN cannot be measured. If the user gave the exact name of CHOSEN, record an error with the
- * reason WHY. If CHOSEN only matches a regular expression, leave it out, and count it for a
- * warning. Takes ownership of WHY.
+ * reason WHY. Otherwise leave CHOSEN out, and count it for a warning. Takes ownership of WHY.
  */
 static int refuse_chosen(struct code_finder *f, const struct chosen *chosen, char *why)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Finds the functions, phases of the collector, source lines and notes that users request, in one
- * file, and makes probes of them. A function gets a site at its beginning, and if its calls are
- * timed, sites at all of its exits. Functions with the same OCaml name are one probe.
+ * file, and makes probes of them. A function gets a site at its beginning. If its calls are timed,
+ * it also gets sites at its exits. Functions with the same OCaml name are one probe.
  */
 #ifndef PROGRAM_CODE_PROBES_H
 #define PROGRAM_CODE_PROBES_H

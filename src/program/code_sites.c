@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * An OCaml function is measured at an instruction that each call executes once, and if its calls
- * are timed, also at all of its exits. A C function is measured at its first instruction, and if
- * its calls are timed, also with a return probe. Return probes are never put on OCaml functions,
- * because a return probe replaces the return address, and the garbage collector finds frames by
- * their return addresses.
+ * A function is measured at an instruction that each call executes once. If the calls of an OCaml
+ * function are timed, the function is also measured at its exits, except raises. If the calls of a
+ * C function are timed, the function is measured at its first instruction, and with a return probe.
+ * Return probes are never put on OCaml functions, because a return probe replaces the return
+ * address, and the garbage collector finds frames by their return addresses.
  */
 #include "program/code_sites.h"
 
@@ -279,8 +279,8 @@ static int choices_of(struct code_sites *sites, const struct function *function,
 }
 
 /*
- * The text *WHY says why CHOICE cannot be measured. Add to the text that an IFUNC may choose
- * CHOICE.
+ * The text *WHY says why CHOICE cannot be measured. Append to the text the remark that an IFUNC may
+ * choose CHOICE.
  */
 static int name_choice(struct code_sites *sites, const struct function *choice, char **why)
 {
@@ -444,9 +444,10 @@ static struct spot place_of_calls(struct code_sites *sites, uint64_t va)
 }
 
 /*
- * Find the first and the last instruction that the kernel can emulate in a function whose calls are
- * pauses. Return false if there are no such instructions, or if the phase depends on an argument or
- * on the return value, which can only be read at the entry or at the return.
+ * The calls of the function at VA are pauses. Find two instructions of this function between which
+ * to time its calls: see code_pause_find(). Return false if there are no such instructions, or if
+ * the phase depends on an argument or on the return value, which can only be read at the entry or
+ * at the return.
  */
 static bool find_pause(struct code_sites *sites, const struct gc_phase_place *place, uint64_t va,
 		       struct spot *begin, struct spot *end)

@@ -778,7 +778,7 @@ int program_count_host_sites(const struct ocp_program *prog, size_t *n)
 	int err;
 
 	*n = 0;
-	/* PROG is an executable and not a plugin, so PROG has no host program. */
+	/* An executable, unlike a plugin, has no host program. */
 	if (elf_file_has_interpreter(prog->elf))
 		return 0;
 	err = external_may_be_in(prog->ctx, prog->elf, &may);

@@ -52,7 +52,7 @@ enum {
 	SITE_COUNTS = 1 << 0, /* count the hit as a hit of the probe */
 	SITE_BEGINS = 1 << 1, /* a timed call begins */
 	SITE_ENDS = 1 << 2,   /* the timed call ends */
-	/* the timed call in progress shall really be timed: see SITE_IF_CONFIRMED */
+	/* keep the time of the timed call in progress: see SITE_IF_CONFIRMED */
 	SITE_CONFIRMS = 1 << 3,
 	/*
 	 * Together with SITE_BEGINS or SITE_ENDS: discard the time of the call unless a
@@ -174,8 +174,8 @@ struct ocp_program {
  */
 int program_open_fd(struct ocp_ctx *ctx, int fd, const char *name, struct ocp_program **out);
 /*
- * Like program_open_fd(), for a file from ORIGIN. If CTX has rules for files, return -EAGAIN if
- * the file may not be read yet, and -EFBIG if it exceeds the limits.
+ * Like program_open_fd(), but for a file from ORIGIN. If CTX has rules for files, return -EAGAIN if
+ * the file must not be read yet, and -EFBIG if it exceeds the limits.
  */
 int program_open_from(struct ocp_ctx *ctx, int fd, const struct file_origin *origin,
 		      struct ocp_program **out);
@@ -187,8 +187,8 @@ int program_open_from(struct ocp_ctx *ctx, int fd, const struct file_origin *ori
 size_t program_uses_without_site(const struct ocp_program *prog, const struct probe *probe);
 
 /*
- * Add EXTERNAL, the dormant probes of other files that were inlined into PROG, to PROG. PROG must
- * be the program of one process only. EXTERNAL then belongs to PROG, even after an error.
+ * EXTERNAL are the dormant probes of other files that were inlined into PROG. Add them to PROG.
+ * PROG must be the program of one process only. EXTERNAL then belongs to PROG, even after an error.
  */
 int program_add_external(struct ocp_program *prog, const struct dormant *external);
 
@@ -199,7 +199,7 @@ struct probe_set program_probe_set(const struct ocp_program *prog);
 ptrdiff_t program_find_probe(const struct ocp_program *prog, const char *name);
 
 /*
- * Return true if site X of A and site Y of B have the same probe name, address, counters and form.
+ * Return true if site X of A and site Y of B have the same probe name, address, counters and ABI.
  */
 bool program_has_same_site(const struct ocp_program *a, const struct site *x,
 			   const struct ocp_program *b, const struct site *y);

@@ -79,7 +79,8 @@ typedef int (*take_probe_fn)(void *data, size_t probe);
 /*
  * Call TAKE for the probe called NAME (choose_name), for each probe that matches RE, whose source
  * is TEXT (choose_matching), or for each probe that SELECTION describes, item by item
- * (selection_choose). Return -ENOENT, with a message, if there is no such probe.
+ * (selection_choose). Return -ENOENT, with a message, if NAME, RE or an item other than
+ * ITEM_ALL_PROBES describes no probe.
  */
 int choose_name(struct ocp_ctx *ctx, const struct probe_names *among, const char *name,
 		take_probe_fn take, void *data);

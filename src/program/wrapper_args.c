@@ -246,7 +246,7 @@ static bool agrees(const struct note_operand *operand, const struct x86_place *p
 /*
  * Compare the operands of the note with PLACES, the places that the wrapper uses. Mark the register
  * operands that the wrapper contradicts. Return NULL if the note and the wrapper agree; otherwise
- * return the reason why the place of no stack operand is known.
+ * return the reason why the places of the stack operands are unknown.
  */
 static const char *compare_operands(struct note_operands *operands, const struct x86_place *places)
 {

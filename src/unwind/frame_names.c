@@ -714,10 +714,7 @@ static int keep_frames(struct frame_names *names, size_t slot, const struct walk
 	return 0;
 }
 
-/*
- * Name ADDRESS, an address in the file of PLACE that was not named before, and keep its frames in
- * SLOT.
- */
+/* Name ADDRESS, which is in the file of PLACE and was not named before. Keep its frames in SLOT. */
 static int name_new(struct frame_names *names, const struct walked_place *place,
 		    enum frame_place what, size_t slot, uint64_t address)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Find the code of a file for which the call frame information is wrong, because the code moves the
- * stack pointer and the information does not say so. Also find where the frames of this code are.
- * This code is in OCaml's runtime and in the functions of OCaml programs: code that raises an
+ * In a file, find the code for which the call frame information is wrong, because the code moves
+ * the stack pointer and the information does not say so. Also find where the frames of this code
+ * are. This code is in OCaml's runtime and in the functions of OCaml programs: code that raises an
  * exception, that ends a callback that raises, that grows a stack of OCaml 5, or that calls, in
  * OCaml 5, a C function with many arguments.
  */

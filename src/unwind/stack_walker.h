@@ -6,9 +6,9 @@
  * Callers: profile, memprof, measure (--stack).
  */
 /*
- * The user side of bpf/walk.bpf.h: give the BPF programs the code mappings of processes and the
- * unwind tables of their files. A table is made once for a file and serves all processes that map
- * the file.
+ * The user-space side of bpf/walk.bpf.h: give the BPF programs the code mappings of processes and
+ * the unwind tables of their files. A table is made once for a file and serves all processes that
+ * map the file.
  */
 #ifndef UNWIND_STACK_WALKER_H
 #define UNWIND_STACK_WALKER_H

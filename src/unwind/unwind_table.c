@@ -17,9 +17,9 @@ enum { MAX_ROWS = 1 << 25, RULES_ROOM = WALK_MAX_RULES, SLOTS = 2 * RULES_ROOM }
 
 /*
  * Offsets in OCaml 5, in bytes. STATE_STACK and STATE_C_STACK are offsets in the state of a domain,
- * LINK_SP is one in a link of C's stack. START_C_STACK is an offset from rsp in caml_start_program,
- * PARENT from rsp in caml_runstack. C_STACK_FRAME is the number of bytes that caml_start_program
- * leaves on C's stack.
+ * LINK_SP is an offset in a link of C's stack. START_C_STACK is an offset from rsp in
+ * caml_start_program, PARENT from rsp in caml_runstack. C_STACK_FRAME is the number of bytes that
+ * caml_start_program leaves on C's stack.
  */
 enum { STATE_STACK = 40, STATE_C_STACK = 64, LINK_SP = 8, START_C_STACK = 16, PARENT = 16 + 24 };
 enum { C_STACK_FRAME = 80 };
@@ -263,8 +263,8 @@ enum { CALL = 0xe8, JUMP = 0xe9, SHORT_JUMP = 0xeb, CALL_BYTES = 5, SHORT_BYTES 
 
 /*
  * Set *FROM and *TO (exclusive) to the bounds of the instructions that have the frame of DESCR: the
- * call and, after a call of the collector, a jump. If the code before the return address is not
- * such a call, the bounds contain only the last byte before the return address.
+ * call and, after a call of the collector, a jump. If the call is not a direct call (CALL), the
+ * bounds contain only the last byte before the return address.
  */
 static void find_call(const struct elf_file *elf, const struct frame_descr *descr, uint64_t *from,
 		      uint64_t *to)

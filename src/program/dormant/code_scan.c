@@ -189,7 +189,7 @@ static int compare_uses(const void *a, const void *b)
 
 /* ---- arguments ---------------------------------------------------------------------------- */
 
-/* The site whose arguments are searched. */
+/* The site whose arguments are searched for. */
 struct args_search {
 	const struct code_scan *scan;
 	const struct marker *site;

@@ -47,8 +47,8 @@ struct dormant {
 };
 
 /*
- * Find the dormant probes of ELF. For a file without dormant probes, as nearly all files are, this
- * only reads the writable data once.
+ * Find the dormant probes of ELF. Nearly all files have none; for such a file, this only reads the
+ * writable data once.
  */
 int dormant_read(struct ocp_ctx *ctx, struct elf_file *elf, struct dormant *dormant);
 /*

@@ -24,10 +24,10 @@
  * FILE is as given to the compiler, with %XX for each byte that is not a letter, a digit or one of
  * _./-+; LINE counts from 1, COLUMN from 0. (An older ppx wrote '?' for each such byte, and of a
  * FILE of more than 200 bytes only "..." and the last 200.) The location is shown for the probe's
- * sites. The location also makes each probe's string unique. If two probes shared a string, the
- * compiler might load its address only once, for both probes (CSE). If one site is then nested in
- * the other, a converted outer site would have changed the register from which the inner site takes
- * the address.
+ * sites. The location also makes each probe's string unique; N differs between probes of one
+ * location. If two probes shared a string, the compiler might load its address only once, for both
+ * probes (CSE). If one site is then nested in the other, a converted outer site would have changed
+ * the register from which the inner site takes the address.
  *
  * A string is a marker only if header, padding and text all agree. So a program that only contains
  * such text, like the ppx itself, has no markers.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads the parts of a linked file in which dormant probes are searched: its code, its writable
+ * Reads the parts of a linked file in which dormant probes are searched for: its code, its writable
  * data and the relocations of that data. All sizes and offsets in the result have been checked.
  */
 #ifndef DORMANT_OBJECT_H

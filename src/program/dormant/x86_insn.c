@@ -18,7 +18,7 @@ enum insn_shape {
 	IMM32 = 1 << 3,
 	IMM_WIDE = 1 << 4, /* an immediate of 8 bytes with REX.W, otherwise 4 */
 	RELATIVE = 1 << 5, /* the immediate is a displacement from the end of the instruction */
-	/* opcodes f6 and f7: only if the opcode extension is 0 or 1 (test), an immediate follows */
+	/* opcodes f6 and f7: an immediate follows only if the opcode extension is 0 or 1 (test) */
 	GROUP3 = 1 << 6,
 	REG8 = 1 << 7, /* `reg` is an 8-bit register; with RM8, `rm` is one */
 	RM8 = 1 << 8,

@@ -30,7 +30,7 @@ struct x86_insn {
 	 * otherwise it is register `rm`.
 	 */
 	bool is_memory;
-	unsigned int reg; /* the other operand, or the opcode extension (then & 7) */
+	unsigned int reg; /* the other operand; or `reg & 7` is the opcode extension */
 	unsigned int rm;
 	int base, index;
 	unsigned int scale; /* 1 to 8 */

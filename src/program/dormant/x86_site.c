@@ -24,7 +24,7 @@
  * site.
  *
  * Usually a dormant probe has just the three instructions above the handler; the section "matching"
- * below describes which others may be in between.
+ * below describes which other instructions may be in between.
  */
 #include "program/dormant/x86_site.h"
 
@@ -189,8 +189,8 @@ static struct evaluated_value evaluate_load(const struct evaluation *eval,
 		if (is_same_key(eval->cells[i].key, key))
 			return eval->cells[i].value;
 	/*
-	 * Assume that the word is one of the GOT and contains an address. If the assumption is
-	 * wrong, no harm is done: evaluate_insn() accepts no use of the value.
+	 * Assume that the word is one of the GOT and contains an address: evaluate_insn() lets the
+	 * value be copied to registers and used as an address, and accepts no other use of it.
 	 */
 	if (insn->base == X86_RIP)
 		value = (struct evaluated_value){ .kind = PLACE, .key = { FROM_GOT, key.number } };

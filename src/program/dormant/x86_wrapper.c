@@ -313,7 +313,11 @@ static struct x86_place place_of_param(struct traced_value value)
 	}
 }
 
-/* Find the parameters from the eleventh on. Return false if there are not N of them. */
+/*
+ * Find the words of the N parameters from the eleventh on: set *CELLS to the list with these words,
+ * and *FIRST to the `number` of the first word. Return false if the parameters are in the domain's
+ * state, but the wrapper has written more or fewer than N words there.
+ */
 static bool find_further(struct wrapper_walk *walk, size_t n, struct traced_cells **cells,
 			 int64_t *first)
 {
