@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Checks whether a user who lacks CAP_SYS_PTRACE may read the memory of the current task. For the
- * processes that user space finds in /proc, opening files in /proc/PID is the check. The check in
+ * Checks whether a user who lacks CAP_SYS_PTRACE may read the memory of the current task. User
+ * space checks the processes that it finds in /proc by opening files in /proc/PID. The check in
  * this file is for processes that start later or that are hidden in /proc.
  *
  * The conditions are those of ptrace_may_access(PTRACE_MODE_READ_FSCREDS) in kernel/ptrace.c and of

@@ -371,8 +371,8 @@ static __noinline int record_text(struct hit_record *record, struct value_node *
 }
 
 /*
- * Append nodes of KIND for the N words at ADDR, or for as many of these words as there is room for,
- * as children of NODE. Returns 0 if the words cannot be read.
+ * Append children of NODE to RECORD: nodes of KIND for the N words at ADDR, or for the first of
+ * these words if there is not enough room. Returns 0 if the words cannot be read.
  */
 static __noinline int record_children(struct hit_record *record, struct value_node *node,
 				      __u64 addr, __u64 n, __u8 kind)
@@ -513,10 +513,7 @@ static long record_argument(__u32 i, void *context)
 	return 0;
 }
 
-/*
- * Fill in the arguments of RECORD, which the caller has reserved in a ring buffer. The caller sets
- * the time, the ids and the site.
- */
+/* Fill in the arguments of RECORD. The caller sets the time, the ids and the site. */
 static __within_stacks int record_values(struct pt_regs *regs, const struct site_args *args,
 					 struct hit_record *record)
 {

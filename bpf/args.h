@@ -70,8 +70,8 @@ struct arg_spec {
 	__u8 register_shift; /* for a register: 8 for %ah, 0 otherwise */
 	__s64 number;	     /* the constant, or the displacement of memory */
 	/*
-	 * For memory: n_then words are read first. Each word, plus then[i], is the next address.
-	 * The argument is at the last address.
+	 * For memory: first, n_then words are read. Word i plus then[i] is the next address. The
+	 * argument is at the last address.
 	 */
 	__s32 then[ARG_MAX_THEN];
 	__u8 n_then;
@@ -213,8 +213,8 @@ _Static_assert(sizeof(struct filter) == 8 + 32 * 24 + 16 * 72, "shared by two co
  * breadth-first order: first the arguments, then the fields of the first block, the fields of the
  * second block, and so on, so that children are behind their parents. While the tree is being read,
  * the nodes at the end of the array that are still NODE_PENDING are the queue of the breadth-first
- * search. The order has the effect that, if the array becomes full, all arguments are cut at about
- * the same depth.
+ * search. With this order, if the array becomes full, all arguments are cut at about the same
+ * depth.
  */
 enum {
 	RECORD_NODES = 64,
@@ -245,7 +245,7 @@ enum node_kind {
 	NODE_FORWARD, /* a forced lazy value; at, n: the node of the block's only field */
 	NODE_OBJECT,
 	NODE_ABSTRACT,
-	NODE_UNREADABLE,  /* value: the word, unless it could not be read either */
+	NODE_UNREADABLE,  /* value: the word, if the word itself could be read */
 	NODE_UNSUPPORTED, /* the place of the argument cannot be read */
 	NODE_KINDS,
 };

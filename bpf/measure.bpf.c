@@ -11,15 +11,15 @@
  * as lost.
  *
  * Speed. The trap is 95 % of the cost of a hit. The rest is kept small: when the program is loaded,
- * the verifier removes the code of all features that `config` does not enable. All maps are
- * allocated in advance.
+ * the verifier removes the code of all features that `config` does not enable. The maps to which
+ * hits add entries are allocated in advance.
  *
  * This file is compiled to several objects:
  *
  *	measure_multi   for uprobe_multi links
- *	measure_full    the same, with code that reads kernel types (CO-RE: processes by their
- *	                executable or user, children) and arguments (measure_args.bpf.h);
- *	                it must be sleepable to read arguments
+ *	measure_full    the same, with code that reads arguments (measure_args.bpf.h) and kernel
+ *	                types (CO-RE: to check the executable and the user of a process, and to find
+ *	                its children); it must be sleepable to read arguments
  *	measure_stacks  the same as measure_full, with code that walks the stacks of hits
  *	measure_slower  the same as measure_full, with code that records slow pairs
  *	measure_by      the same as measure_full, with code that groups hits and times by the value
@@ -103,8 +103,8 @@ int hit(struct pt_regs *regs)
 		return 0;
 #endif
 	/*
-	 * A stop reads the time first, and a start reads it last. Reading the time costs 60 ns
-	 * here, a tenth of the cost of a hit.
+	 * A stop reads the time first, and a start reads it last. Reading the time takes 60 ns, so
+	 * only a stop reads it at this point.
 	 */
 	if (config.n_pairs && site && (site->flags & MEASURE_STOPS))
 		now_ns = bpf_ktime_get_ns();

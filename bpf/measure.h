@@ -12,7 +12,7 @@
  *	pair_open    hash           struct measure_open_key struct measure_open
  *	key_open     hash           struct measure_start_key  u64, when the pair began
  *	frame_open   LRU hash           struct measure_frame_key  u64, when the call began
- *	frame_users  hash           u32, owner of a frame   u32, its entries in frame_open
+ *	frame_users  hash           u32, owner of a frame   u32, number of its entries in frame_open
  *	keyed        hash           struct measure_key      struct measure_keyed
  *	tgids        hash           u32, process id         u32, 1
  *	process_hits hash           u32, process id         u64, its hits; if config has
@@ -86,7 +86,8 @@ enum measure_keyed_by { MEASURE_UNKEYED, MEASURE_BY_TID, MEASURE_BY_TGID };
  * A link can continue to exist after it was closed: as long as another process has a descriptor of
  * the link, as `bpftool link` has for a moment, the uprobes of the link stay in place. Therefore a
  * link counts hits of a site only while the entry of the site in `serials` is the serial of the
- * link. User space writes the serial of the new link there as soon as it has closed the old link.
+ * link. User space writes the serial of the new link to `serials` as soon as it has closed the old
+ * link.
  *
  * While the old link is being closed, hits leave their bits set. This is harmless while the new
  * link is on all sites, but the next handover must not find any bit set. So all bits are cleared
@@ -142,7 +143,7 @@ struct measure_config {
 	__u64 exe_dev;
 	__u64 exe_ino;
 	/* The following members are used only by measure_full. */
-	__u32 args;	   /* nonzero if arguments are read, for a member below or a role */
+	__u32 args;	   /* nonzero if arguments are read, for the members below or for a role */
 	__u32 filters;	   /* nonzero if there is a filter */
 	__u32 hist_arg;	   /* MEASURE_NO_ARG: no histograms */
 	__u32 prints;	   /* nonzero if hits are recorded */
@@ -161,8 +162,8 @@ struct measure_config {
 	/* the maximum number of frames to walk in a stack (measure_stacks only) */
 	__u32 stack_depth;
 	/*
-	 * If nonzero, hits count only in processes that a user with these ids and capabilities, in
-	 * this user namespace, may inspect (measure_access.bpf.h).
+	 * If nonzero, hits count only in processes that the measuring user may inspect
+	 * (measure_access.bpf.h). The next four members describe this user.
 	 */
 	__u32 checks_access;
 	__u32 uid, gid;
@@ -246,7 +247,7 @@ struct measure_open_key {
 };
 
 struct measure_start {
-	__u64 ns; /* when the pair began; MEASURE_MARKER: the filter rejected this start */
+	__u64 ns; /* when the pair began; MEASURE_MARKER: this start was rejected */
 	__u64 sp; /* the stack pointer at the site of the start */
 };
 
@@ -288,8 +289,8 @@ struct measure_compared {
 };
 
 /*
- * This value, in place of a time, marks a start that the filter rejected. A rejected start is not
- * counted, but it is stored, so that its stop finds it and is not counted either.
+ * This value, in place of a time, marks a start that the filter or a condition rejected. A rejected
+ * start is not counted, but it is stored, so that its stop finds it and is not counted either.
  */
 enum { MEASURE_MARKER = 0 };
 
@@ -314,9 +315,9 @@ struct measure_domain_key {
 };
 
 /*
- * A start that is no longer open is counted in exactly one of count, orphan_starts, map_full and
- * not_keyed. A stop is counted in exactly one of count and orphan_stops, unless it ends a start
- * that the filter rejected.
+ * A start that is counted in `starts` and is no longer open is also counted in exactly one of
+ * count, orphan_starts, map_full and not_keyed. A stop is counted in exactly one of count and
+ * orphan_stops, unless it ends a start that was rejected or not confirmed.
  */
 struct measure_pair {
 	__u64 starts;
@@ -326,13 +327,13 @@ struct measure_pair {
 	__u64 min_ns_not;
 	__u64 max_ns;
 	/*
-	 * Starts that no stop ended, because the thread or process ended, or: by thread, because an
-	 * older start was stopped first, or too many starts were open; by key, because a later
-	 * start had the same key.
+	 * Starts that no stop ended, because the thread or process ended; because an older start
+	 * was stopped first or too many starts were open (pairs by thread); or because a later
+	 * start had the same key (pairs by key) or the same frame (calls of functions).
 	 */
 	__u64 orphan_starts;
-	__u64 orphan_stops; /* no start was open */
-	__u64 map_full;	    /* starts for which `pair_open` or `key_open` had no room */
+	__u64 orphan_stops; /* stops when no start was open */
+	__u64 map_full;	    /* starts for which the maps of open starts had no room */
 	/* starts whose argument cannot be a key; stops without a key are orphan_stops */
 	__u64 not_keyed;
 	__u64 mismatched; /* pairs, included in `count`, whose compared arguments differ */

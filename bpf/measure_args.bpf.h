@@ -287,9 +287,8 @@ static __always_inline void print_hit(struct pt_regs *regs, __u32 number,
 }
 
 /*
- * Return the filter. Hide from the compiler where the pointer comes from: the filter is all 0 until
- * user space sets it before the load, and the compiler would otherwise treat it as a constant that
- * is all 0.
+ * Return the filter. For the compiler, `filter` is a constant that is all 0; user space sets its
+ * value before the load. So hide from the compiler that the pointer is the address of `filter`.
  */
 static __always_inline const struct filter *the_filter(void)
 {

@@ -168,8 +168,8 @@ __noinline __u32 by_group(bpf_user_pt_regs_t *regs, const struct site_args *args
 }
 
 /*
- * Store GROUP for the newest start of KEY, if pair_open has KEY. by_open has as many entries as
- * pair_open.
+ * Store GROUP for the newest start of KEY, if pair_open has KEY. by_open has room for as many keys
+ * as pair_open.
  */
 __noinline int by_start(const struct measure_open_key *key, __u32 group)
 {
@@ -228,8 +228,8 @@ __noinline int by_stop(const struct measure_open_key *key, __u64 ns)
 /* ---- by key --------------------------------------------------------------------------------- */
 
 /*
- * Begin a pair that is matched by key. Store GROUP before the start, so that a stop always finds
- * the group. If the start does not become open, remove the group again.
+ * Begin a pair that is matched by key. Store GROUP before the start is stored, so that the stop
+ * finds the group. If the start is not stored, remove the group again.
  */
 static __always_inline void by_key_start(struct measure_pair *stats,
 					 const struct measure_start_key *key, __u32 group,
@@ -290,8 +290,8 @@ static __always_inline void by_play_thread(const struct measure_role *role,
 		return;
 	}
 	/*
-	 * Read the value before starting the pair: the time for reading must not count as the
-	 * pair's.
+	 * Read the value before the pair starts, so that the pair's time does not include the
+	 * reading.
 	 */
 	group = matches ? by_group((void *)regs, args, key.pair) : key.pair;
 	start_by_thread(stats, &key, regs->sp, matches);

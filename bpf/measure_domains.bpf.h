@@ -19,8 +19,8 @@ struct {
 } domain_pairs SEC(".maps");
 
 /*
- * One entry of zeros: the initial value of an entry of domain_pairs, which is too large for the
- * stack of a BPF program.
+ * One entry of zeros: the initial value of an entry of domain_pairs. It is too large for the stack
+ * of a BPF program.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

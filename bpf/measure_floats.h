@@ -12,11 +12,11 @@
  * bucket.
  *
  * Sums. Sums are exact, since a sum that is rounded at each addition depends on the order of the
- * additions; and BPF has no floating point. Every finite double is a signed integer below 2^53
- * times a power of 2. The 2046 possible exponents form groups of 8. For each group there is one sum
- * of 128 bits. To add a double to the sum of its group, its integer is shifted left by the double's
- * exponent minus the smallest exponent of the group; the shifted integer has at most 60 bits and a
- * sign. The reader adds up the sums of the groups (src/measure/float_sum.c).
+ * additions; and BPF has no floating point. Every finite double is the product of a power of 2 and
+ * a signed integer of at most 53 bits. The 2046 possible exponents form groups of 8. For each group
+ * there is one sum of 128 bits. To add a double to the sum of its group, its integer is shifted
+ * left by the double's exponent minus the smallest exponent of the group; the shifted integer has
+ * at most 60 bits and a sign. The reader adds up the sums of the groups (src/measure/float_sum.c).
  *
  * The includer provides the __u32 and __u64 types.
  */

@@ -220,8 +220,8 @@ static __always_inline void play_frame(const struct measure_role *role, struct p
 		return;
 	}
 	/*
-	 * At the exit of a call, this finds out whether the call was confirmed; at the entry, it
-	 * removes a confirmation that an earlier call has left.
+	 * At the exit of a call, find out whether the call was confirmed. At the entry, remove a
+	 * confirmation that an earlier call has left.
 	 */
 	if (config.conditions && (site->flags & MEASURE_IF_CONFIRMED))
 		is_confirmed = take_confirmation(&key);

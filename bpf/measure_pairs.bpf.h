@@ -92,8 +92,8 @@ __noinline int count_markers(struct measure_open *open, __u32 n)
 }
 
 /*
- * Return the age of the newest start with stack pointer SP, or 0 if no start has this stack
- * pointer: then the stop ends the newest start. A global function: see add_time().
+ * Return the age of the newest start with stack pointer SP, or 0, the age of the newest start, if
+ * no start has this stack pointer. A global function: see add_time().
  */
 __noinline int find_frame(struct measure_open *open, __u64 sp)
 {

@@ -22,7 +22,7 @@ struct {
 	__uint(max_entries, 4096);
 } prints SEC(".maps");
 
-/* The current second in 32 bits, and the number of records made in it in 32 bits. */
+/* Upper half: the current second. Lower half: the number of records made in this second. */
 volatile __u64 print_window;
 
 /*

@@ -103,7 +103,7 @@ static __always_inline struct slow_start *slow_begin(struct pt_regs *regs, __u32
 
 /*
  * Store NS, the time of the start, in the entry START and unlock the entry. NS is 0 if the start
- * did not become open. Accepts NULL.
+ * could not be stored. START may be NULL.
  */
 static __always_inline void slow_began(struct slow_start *start, __u64 ns)
 {

@@ -131,8 +131,8 @@ static __always_inline void count_stack(const struct measure_site *site,
 }
 
 /*
- * Add the duration of a pair with the number PAIR that has ended at a hit with stack S. ENDED is
- * the duration plus 1, or 0 if no pair ended, as the functions that end pairs return it.
+ * A hit with stack S may have ended a pair with the number PAIR. If so, add the duration of the
+ * pair to the durations for S. ENDED is the duration plus 1, or 0 if no pair ended.
  */
 static __always_inline void time_stack(__u32 pair, const struct walk_scratch *s, __u64 ended)
 {

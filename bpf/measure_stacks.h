@@ -22,10 +22,7 @@ enum { MEASURE_MAX_STACK_COUNTS = 1 << 15 };
  */
 enum { MEASURE_STACK_PAIR = 1 << 30 };
 
-/*
- * A value of measure_stack_key.stack: hits whose stack could not be stored are counted together
- * under it.
- */
+/* As measure_stack_key.stack, this value stands for all stacks that could not be stored. */
 #define MEASURE_STACK_LOST 0ULL
 
 struct measure_stack_key {

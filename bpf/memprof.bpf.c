@@ -171,8 +171,8 @@ static __noinline __u32 read_allocation(struct pt_regs *regs, const struct site_
 
 /*
  * Read the words that all events have. The arguments that all events have are at successive
- * positions; FIRST is the position of the first of these, the event's id. Returns 0 if an argument
- * cannot be read.
+ * positions; FIRST is the position of the first of these, the id of the block. Returns 0 if an
+ * argument cannot be read.
  */
 static __noinline int read_event(struct pt_regs *regs, const struct site_args *args, __u32 first,
 				 struct memprof_scratch *s)

@@ -29,7 +29,7 @@ enum {
 	EVENT_TIME,	   /* the time of the event: CLOCK_MONOTONIC, nanoseconds */
 	EVENT_ID,	   /* the id of the block */
 	EVENT_COLLECTIONS, /* minor collections so far | major collections so far << 32 */
-	EVENT_WORDS,	   /* events that are not allocations end here: the number of their words */
+	EVENT_WORDS,	   /* the number of words of an event that is not an allocation */
 	EVENT_SAMPLES = EVENT_WORDS,
 	EVENT_SIZE,   /* size of the block in words, without the header */
 	EVENT_SOURCE, /* enum memprof_source | number of frames << 8 */

@@ -349,7 +349,7 @@ int small_blocks(struct pt_regs *ctx)
 SEC("uprobe.multi")
 int large_block(struct pt_regs *ctx)
 {
-	/* including the header of the block */
+	/* words: the size of the block, including its header */
 	const __u64 start_ns = cost_begin(), words = ctx->di + 1;
 	struct bpf_pidns_info ids = {};
 	struct profile_losses *lost = our_losses();
@@ -368,8 +368,8 @@ int large_block(struct pt_regs *ctx)
 /* ---- processes that end --------------------------------------------------------------------- */
 
 /*
- * Forget the current process, before another process gets its id, or before it runs another
- * program, whose stacks this user may not be allowed to see.
+ * Forget the current process, because it ends and another process may get its id, or because it
+ * executes another program, which this user is perhaps not permitted to inspect.
  */
 static __always_inline void forget_current(void)
 {

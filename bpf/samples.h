@@ -67,9 +67,9 @@ enum { PROFILE_LARGE_WORDS = 1 << 16 };
 
 /*
  * The number of samples of minor heaps is limited on each CPU, however often minor heaps run out.
- * For this, each 1 << shift minor heaps that run out one after the other form a group. One minor
- * heap of each group is chosen at random, sampled, and counts for the whole group. `shift` depends
- * on how many minor heaps ran out in the last tenth of a second.
+ * For this, minor heaps that run out one after the other form groups of 1 << shift. One minor heap
+ * of each group is chosen at random, sampled, and counts for the whole group. `shift` depends on
+ * how many minor heaps ran out in the last tenth of a second.
  */
 enum {
 	PROFILE_HEAPS_HZ = 99, /* the usual heaps_hz */

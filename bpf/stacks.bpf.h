@@ -32,8 +32,8 @@ struct stack_request {
 	__u32 tgid;  /* the id of the process, as in walk_processes */
 	__u32 depth; /* the maximum number of frames in user space, up to WALK_MAX_DEPTH */
 	/*
-	 * How many of the innermost frames in the kernel to leave out; STACK_NO_KERNEL: store no
-	 * frames in the kernel.
+	 * How many of the innermost kernel frames to leave out; STACK_NO_KERNEL: store no kernel
+	 * frames.
 	 */
 	__s32 skip;
 };
@@ -133,8 +133,8 @@ static __always_inline void add_kernel_frames(void *ctx, struct walk_walked *sta
 }
 
 /*
- * Store s->stack, which has all its frames, and set *HASH to its key. Returns 0, or -1 if the stack
- * is lost.
+ * Store s->stack, to which all frames have been added, and set *HASH to its key. Returns 0, or -1
+ * if the stack is lost.
  */
 static __always_inline int store_walked(struct walk_scratch *s, struct stack_losses *lost,
 					__u64 *hash)

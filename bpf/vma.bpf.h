@@ -7,12 +7,12 @@
  * every further call of the helper fails (-EBUSY, 1993 of 1993 times). Also, the first call takes
  * 12 us.
  *
- * So the tree is read without a lock. The kernel frees nodes and mappings by RCU, which does not
- * happen while a BPF program runs. When the addresses of mappings change, the kernel replaces the
- * node instead of modifying it. A mapping counts only if it holds the address both before and after
- * its members are read. CO-RE adapts the offsets of members to the running kernel. But the encoding
- * of pointers to nodes is written into this code: it is the encoding of Linux 6.1 and later. On
- * other kernels, the code finds no mapping.
+ * So the tree is read without a lock. The kernel frees nodes and mappings by RCU, so not while a
+ * BPF program runs. When the addresses of mappings change, the kernel replaces the node instead of
+ * modifying it. A mapping counts only if it holds the address both before and after its members are
+ * read. CO-RE adapts the offsets of members to the running kernel. But the encoding of pointers to
+ * nodes is written into this code: it is the encoding of Linux 6.1 and later. On other kernels, the
+ * code finds no mapping.
  */
 #ifndef VMA_BPF_H
 #define VMA_BPF_H

@@ -288,8 +288,8 @@ static __always_inline int search_rule(const struct walk_mapping *mapping, __u32
 }
 
 /*
- * Return the number of the rule for INSIDE, which frame_at() has returned, or 0 if no rule is
- * known. The rule of a place in a file never changes, so cached rules stay valid.
+ * Return the number of the rule for INSIDE, a frame from frame_at(), or 0 if no rule is known. The
+ * rule of a place in a file never changes, so cached rules stay valid.
  */
 static __always_inline __u32 find_rule(const struct walk_mapping *mapping, __u64 inside)
 {
@@ -407,8 +407,8 @@ static __always_inline void walk_release(struct walk_scratch *s)
 
 /*
  * Walk the stack of TASK, a thread of process TGID, into S, which walk_take() returned. Begin at
- * the instruction at which TASK entered the kernel. IS_CALLER: this instruction is one to which a
- * call has just returned. The stack gets at most DEPTH frames in user space, and no frames in the
+ * the instruction at which TASK entered the kernel. IS_CALLER: nonzero if a call has just returned
+ * to this instruction. The stack gets at most DEPTH frames in user space, and no frames in the
  * kernel. In objects without WALK_OTHERS, TASK must be the current thread.
  */
 static __always_inline void walk_thread(struct walk_scratch *s, struct task_struct *task,

@@ -6,7 +6,7 @@
  *	map             type           key               value
  *	walk_tables     array of maps  table             array: index -> struct walk_row, by
  *							 address
- *	walk_rules      array          rule              struct walk_rule; 0: nothing is known
+ *	walk_rules      array          rule              struct walk_rule; rule 0: unknown
  *	walk_cache      array          hash of a frame   a frame and its rule
  *	walk_processes  hash           u32, process id   struct walk_process
  *	walk_files      hash           struct walk_inode struct walk_file
@@ -60,8 +60,8 @@ enum walk_register {
 enum walk_cfa { WALK_CFA_UNKNOWN, WALK_CFA_REGISTER, WALK_CFA_LOAD, WALK_CFA_LOAD_2, WALK_CFA_PLT };
 
 /*
- * Where a frame has saved a register of its caller. To WALK_AT_CFA, WALK_AT_RSP and WALK_AT_RBP
- * belongs an offset (walk_rule.rip_off or walk_rule.off), which is added to the CFA, rsp or rbp.
+ * Where a frame has saved a register of its caller. For WALK_AT_CFA, WALK_AT_RSP and WALK_AT_RBP,
+ * an offset (walk_rule.rip_off or walk_rule.off) is added to the CFA, rsp or rbp.
  */
 enum walk_place { WALK_SAME, WALK_AT_CFA, WALK_AT_RSP, WALK_AT_RBP, WALK_NOWHERE };
 
@@ -131,9 +131,7 @@ struct walk_file {
 	struct walk_segment segments[WALK_SEGMENTS]; /* unused elements are empty */
 };
 
-/*
- * The address and the process at which a walk first met a file or process that was unknown to it.
- */
+/* Where BPF programs have first met an unknown file or process: the address, and the process id. */
 struct walk_news {
 	__u64 address;
 	__u32 tgid;
@@ -236,8 +234,8 @@ struct walk_scratch {
 	/* bit i is set if the value of register i (enum walk_register) is unknown */
 	__u32 lost;
 	__u32 calls_back; /* the frame is of a C function that calls OCaml */
-	__u64 roots;	  /* the next block of local roots; 0: none has been looked at */
-	__u64 parent;	  /* the stack that a fibre with a callback hides; 0: none */
+	__u64 roots;	  /* the next block of local roots to read; 0: begin with the first */
+	__u64 parent;	  /* the parent stack that load_parent() has found; 0: none */
 	__u64 regs[WALK_REGISTERS];
 	__u64 window_at; /* the address of the words in `window`; 0: none were read */
 	__u64 window[WALK_WINDOW];

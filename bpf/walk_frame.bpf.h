@@ -7,8 +7,8 @@
  * parent stack. The C function of the runtime that makes the callback (caml_callback_exn and
  * similar functions, runtime/callback.c of OCaml 5.3) keeps the parent in a continuation, which is
  * a local root of this function (caml/memory.h). The walk finds the continuation in the list of
- * local roots, and recognises it by its tag, its size, its second field, which no other
- * continuation has, and the place of the root: in the frame of the C function.
+ * local roots, and recognises it by its tag, its size, the value of its second field, which other
+ * continuations do not have, and the place of the root, which is in the frame of the C function.
  */
 #ifndef WALK_FRAME_BPF_H
 #define WALK_FRAME_BPF_H

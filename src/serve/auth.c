@@ -107,7 +107,7 @@ static bool is_authorized(const struct auth *auth, const struct client_request *
 /*
  * Return true if the request can come from the server's own page or from a program that is not a
  * browser. Browsers send the origin of the page with each POST; other programs do not send an
- * origin. A proxy named by --host may be reached over https.
+ * origin. If --host names a proxy, browsers may reach the proxy over https.
  */
 static bool is_same_origin(const struct auth *auth, const struct client_request *request)
 {

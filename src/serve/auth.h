@@ -3,9 +3,9 @@
  * Decide which HTTP requests may switch probes or take profiles. A browser on this machine runs
  * pages of any site, and each page can send requests to local ports. So a request must have the
  * token, which was printed to a terminal or is in a file: a page of another site cannot read the
- * token. A request that has an Origin, as each POST of a browser, must come from this server's own
- * page. A page cannot send a false Origin, nor a Host other than the name that it used to reach the
- * server (see serve/hosts.h).
+ * token. A request that has an Origin, as each POST of a browser has, must come from this server's
+ * own page. A page cannot send a false Origin, nor a Host other than the name that it used to reach
+ * the server (see serve/hosts.h).
  */
 #ifndef SERVE_AUTH_H
 #define SERVE_AUTH_H
@@ -40,9 +40,9 @@ int auth_init(struct ocp_ctx *ctx, const struct hosts *hosts, const char *file, 
 
 /*
  * Check that REQUEST comes from this server's page or from a program that is not a browser, and
- * that it has the token. hosts_admit() has already accepted the host. Return true if all of this is
- * so. Otherwise fill in REPLY for the client. Also log the refusal (WHAT names what was refused),
- * unless too many refusals were logged in this second.
+ * that it has the token. hosts_admit() has already accepted the host. If REQUEST passes these
+ * checks, return true. Otherwise fill in REPLY for the client, and return false. Log a refusal
+ * (WHAT names what was refused), unless too many refusals were logged in this second.
  */
 bool auth_admit(struct auth *auth, const struct client_request *request, const char *what,
 		struct http_reply *reply);

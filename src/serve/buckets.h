@@ -26,11 +26,14 @@ struct buckets {
 void buckets_set_default(struct buckets *buckets);
 
 /*
- * Parse TEXT, a list of bounds in seconds: ascending, separated by commas, from 1 ns to 10^9 s.
- * Return NULL, or the reason why TEXT is invalid; then BUCKETS is unchanged.
+ * Parse TEXT, a list of bounds in seconds: ascending, separated by commas, from 1 ns to 10^9 s. If
+ * TEXT is invalid, return the reason and leave BUCKETS unchanged. Otherwise return NULL.
  */
 const char *buckets_parse(struct buckets *buckets, const char *text);
-/* Add a bound. Return NULL, or the reason why the bound is invalid; then BUCKETS is unchanged. */
+/*
+ * Add a bound. If it is invalid, return the reason and leave BUCKETS unchanged. Otherwise return
+ * NULL.
+ */
 const char *buckets_add(struct buckets *buckets, double seconds);
 
 /*

@@ -24,7 +24,7 @@ enum ask {
 	ASK_HISTORY,
 	ASK_PAIR_HISTORY,
 	ASK_QUARTER_HOUR,
-	ASK_SWITCH,   /* the requests from here to ASK_PROFILES have a message (serve/request.h) */
+	ASK_SWITCH,   /* ASK_SWITCH to ASK_PROFILES are sent with a message (serve/request.h) */
 	ASK_PROFILE,  /* a profile in pprof's format */
 	ASK_FLAME,    /* a flame graph as JSON, for the page */
 	ASK_HEAP,     /* a profile of the heap in pprof's format */
@@ -81,8 +81,8 @@ struct server_child {
 };
 
 /*
- * The first message of a child: either the child is ready (err is 0), or the reason why it cannot
- * work.
+ * The first message of a child. If err is 0, the child is ready. Otherwise, the message says why
+ * the child cannot work.
  */
 struct child_report {
 	int err;

@@ -33,9 +33,9 @@ enum {
  * latest answers.
  *
  * A client waits only briefly for a new answer. While the measuring process is busy, the client
- * gets the previous answer and its age. A client that needs an answer that was made after its
- * request, or that switches a probe, gets a ticket and waits until the answer with this ticket
- * arrives.
+ * gets the previous answer and its age. If a client needs an answer that was made after its
+ * request, or if it switches a probe, the client gets a ticket and waits until the answer with this
+ * ticket arrives.
  */
 
 enum {
@@ -230,7 +230,7 @@ static size_t count_profiles(const struct asks *asks)
  * Send ASK with MESSAGE, and return the ticket of the request. If clients share the answers to ASK,
  * and two requests ASK are already unanswered, send nothing and return the ticket of the second of
  * these. In both cases, the answer with the returned ticket is made after this call. Return 0 if
- * too many requests are waiting, or if is_alone.
+ * too many requests are waiting, or if asks->is_alone.
  */
 static uint64_t asks_queue(struct asks *asks, enum ask ask, const struct strbuf *message)
 {
@@ -302,7 +302,8 @@ static void await(struct asks *asks, enum ask ask)
 
 /*
  * Wait briefly for a new answer to ASK. Append the latest answer to BODY, and set *AGE_MS to the
- * age of this answer. ASK must precede ASK_SWITCH in enum ask. If is_alone, return ASKS_NOTHING.
+ * age of this answer. ASK must precede ASK_SWITCH in enum ask. If asks->is_alone, return
+ * ASKS_NOTHING.
  */
 static enum asks_result asks_get(struct asks *asks, enum ask ask, struct strbuf *body,
 				 int64_t *age_ms)
@@ -525,7 +526,7 @@ static int routes_start(struct ocp_ctx *ctx, struct routes *routes, int listen_f
 		{ "/api/v1/status", answer_json, HTTP_GET, ASK_STATUS },
 		{ "/api/v1/history", answer_json, HTTP_GET, ASK_HISTORY },
 		/*
-		 * The status does not contain the pairs, so pages request the history of the pairs
+		 * The status has no histograms of pairs, so pages request the history of the pairs
 		 * repeatedly, as often as the size of this answer allows.
 		 */
 		{ "/api/v1/history/pairs", answer_json, HTTP_GET, ASK_PAIR_HISTORY },
@@ -722,7 +723,7 @@ int front_free(struct ocp_ctx *ctx, struct front *front)
 	return err;
 }
 
-/* Start the child. Return the error that the child has reported, or another one. */
+/* Start the child. Return 0, the error that the child has reported, or another error. */
 static int start_child(struct ocp_ctx *ctx, struct front *front, const struct front_setup *setup)
 {
 	struct child_report report;

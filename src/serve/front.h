@@ -43,7 +43,8 @@ int front_go(struct ocp_ctx *ctx, struct front *front);
 int front_fd(const struct front *front);
 /*
  * Call this if the child has exited, or has sent an invalid request. CODE is the error of
- * channel_take() or channel_answer(). Kill the child, and return an error that says why.
+ * channel_take() or channel_answer(). Kill the child if it still runs, and return an error with the
+ * reason.
  */
 int front_failed(struct ocp_ctx *ctx, struct front *front, int code);
 /*

@@ -212,7 +212,7 @@ static void read_heaps(struct profile_worker *w)
 		exit(EXIT_FAILURE);
 }
 
-/* Wait for a short time if any process has a profiling session. */
+/* Return how long to wait: only a short time if any process has a profiling session. */
 static int heap_wait_ms(const struct profile_worker *w)
 {
 	const struct heap_worker *own = w->own;

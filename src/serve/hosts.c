@@ -16,7 +16,7 @@ enum {
 	BACKLOG = 1024,
 	/*
 	 * The send buffer of each connection. By default, the kernel buffers megabytes of a reply
-	 * that the client does not read, which http_quota.c cannot account for.
+	 * that the client does not read, and http_quota.c cannot account for this memory.
 	 */
 	SEND_BYTES = 128 * 1024,
 };

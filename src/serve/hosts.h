@@ -27,7 +27,7 @@ struct listener {
  */
 int listen_open(struct ocp_ctx *ctx, const char *text, struct listener *listener);
 
-/* Write ADDRESS:PORT, with an IPv6 address in brackets; "?" for other address families. */
+/* Set NAME to ADDRESS:PORT, with an IPv6 address in brackets, or to "?" for other families. */
 void address_name(const struct sockaddr *address, char name[ADDRESS_BYTES]);
 
 /* ---- the names ------------------------------------------------------------------------------ */

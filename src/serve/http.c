@@ -325,7 +325,8 @@ static bool add_headers(struct MHD_Response *response, const struct http_reply *
 }
 
 /*
- * Make a response without users from REPLY, and take over the body of REPLY. NULL: out of memory.
+ * Make a struct held, which has no users yet, from REPLY, and take over the body of REPLY. NULL:
+ * out of memory.
  */
 static struct held *make_held(struct http *http, struct http_reply *reply)
 {
@@ -559,7 +560,7 @@ static bool take_body(struct pending *pending, const char *bytes, size_t n)
 		return true;
 	/*
 	 * A body that is too large is refused only after its end: libmicrohttpd accepts no reply in
-	 * the middle of a body. So only drop the bytes here.
+	 * the middle of a body. So only drop the bytes beyond the limit.
 	 */
 	if (pending->n_came <= MAX_BODY_BYTES)
 		strbuf_add(&pending->body, bytes, n);

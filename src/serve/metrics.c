@@ -4,8 +4,9 @@
  * OpenMetrics also states when counters began, requires samples with the same labels to be
  * adjacent, and names families without _total.
  *
- * Every counter comes from the watch, whose counters never decrease. The exported values must not
- * decrease either: the counts of buckets are rounded down, and never exceed the total count.
+ * The counters of a program come from the watch, whose counters never decrease. The exported values
+ * must not decrease either: the counts of buckets are rounded down, and never exceed the total
+ * count.
  */
 #include "serve/metrics.h"
 

@@ -78,8 +78,8 @@ static char *unquote(char *text)
 }
 
 /*
- * Set *Q to TEXT. Return false unless TEXT is a qvalue: 0 or 1, optionally a point and up to three
- * digits.
+ * Parse TEXT into *Q. Return false if TEXT is not a qvalue: 0 or 1, optionally followed by a point
+ * and up to three digits.
  */
 static bool parse_q(const char *text, double *q)
 {

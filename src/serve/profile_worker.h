@@ -65,8 +65,8 @@ struct profiling_numbers {
 };
 
 /*
- * The message that `probes-memprof` sends to the measuring process every second, as an answer with
- * id 0.
+ * `probes-memprof` sends a message to the measuring process every second, as an answer with id 0.
+ * For each program, the message has a struct heap_figures and the path of the executable.
  */
 
 /* The figures of one program. Numbers of words are estimates. */
@@ -158,7 +158,7 @@ struct profile_worker_kind {
 	 * PROFILE_WORKER_MS.
 	 */
 	int (*wait_ms)(const struct profile_worker *worker);
-	/* Called once in PROFILE_WORKER_MS. */
+	/* Called once every PROFILE_WORKER_MS. */
 	void (*refresh)(struct profile_worker *worker);
 };
 

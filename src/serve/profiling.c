@@ -429,9 +429,9 @@ static void write_index(const struct profiling *p, const struct watch *watch, st
 }
 
 /*
- * Return true if the child runs, or if the request ASK of PEER may start the child. ASK_SITES may
- * not do so: a page sends ASK_SITES only to show the sites of a profile that already runs. If the
- * child does not run and may not be started, fill in REPLY and return false.
+ * Return true if the child runs, or if the request ASK of PEER may start the child. ASK_SITES must
+ * not start it: a page sends ASK_SITES only to show the sites of a profile that already runs. If
+ * the child does not run and may not be started, fill in REPLY and return false.
  */
 static bool may_start(struct profiling *p, enum ask ask, const char *peer, struct http_reply *reply)
 {

@@ -15,7 +15,7 @@ enum {
 	KEEP_CPU_MS = 300000, /* an unused recorder of CPU time samples nothing */
 	/* An unused recorder of allocations still slows the programs down by its traps. */
 	KEEP_WORDS_MS = 5000,
-	/* For a recorder of which a client has read the totals, since clients do so repeatedly. */
+	/* For a recorder whose totals a client has read, since clients read totals repeatedly. */
 	KEEP_TOTALS_MS = 300000,
 };
 

@@ -21,7 +21,10 @@ struct client_request {
 	const char *host;
 	struct request_header authorization, origin, content_type;
 	const char *peer; /* the client's ADDRESS:PORT */
-	/* The body of a POST, N_BODY bytes and a zero byte; NULL for other methods. */
+	/*
+	 * The body, N_BODY bytes and a zero byte; empty for a GET. In the message of a request for
+	 * a profile, the body has the path and the arguments.
+	 */
 	const char *body;
 	size_t n_body;
 };

@@ -9,11 +9,11 @@
 #include "base/ctx.h"
 
 /*
- * From now on, allow only system calls that accept connections, that read, write and close
- * descriptors which are already open, that wait, that read the clock, and that allocate memory. All
- * other system calls fail with EPERM: the process cannot open files, execute programs, create
- * sockets, read other processes or send signals. A system call of another architecture, such as
- * i386, kills the process.
+ * From now on, allow only the system calls that the HTTP process needs, for example to accept
+ * connections, to read, write and close open descriptors, to wait, to read the clock, and to
+ * allocate memory. All other system calls fail with EPERM: the process cannot open files, execute
+ * programs, create sockets, read other processes or send signals. A system call of another
+ * architecture, such as i386, kills the process.
  */
 int sandbox_filter_syscalls(struct ocp_ctx *ctx);
 

@@ -145,8 +145,8 @@ static bool names_programs(const struct server *s, const struct config *config)
 }
 
 /*
- * Return the error that says that the new value of KEY in NEW, or the removal of KEY, can take
- * effect only after a restart.
+ * Return -EINVAL with the message that KEY cannot change without a restart. NEW is the new
+ * configuration.
  */
 static int needs_restart(struct server *s, const struct config *new, const char *key)
 {
@@ -340,8 +340,8 @@ static void renew_textfile(struct server *s)
 }
 
 /*
- * Called at each tick: profile the heaps of the watched processes. While Gc.Memprof may run, do not
- * count its own probes, since each event would then cost a trap.
+ * Called at each tick: send the watched processes to the process that profiles heaps. While this
+ * process runs, do not count the probes of Gc.Memprof, since a trap for each event is too costly.
  */
 static void follow_heaps(struct server *s)
 {

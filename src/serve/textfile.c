@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * A child process writes the file. If this program is killed, even during a system call, the child
- * still completes the write, so no file .NAME.new is left behind. Such a file can be left only if
- * all processes are killed at once (a control group, or a power failure), and only between two
- * system calls, since the new file has no name while it is written (O_TMPFILE). On file systems
+ * still completes the write, so no file .NAME.new is left behind. A file .NAME.new can be left only
+ * if all processes end at once (the control group is killed, or the power fails), and only between
+ * two system calls: while the new file is written, it has no name (O_TMPFILE). On file systems
  * without O_TMPFILE, the new file is called .NAME.new from the start. The next write removes a file
  * .NAME.new that was left.
  */
@@ -86,7 +86,7 @@ static int set_rest(struct path_walk *w, const char *path)
 
 /*
  * Remove the first name from the rest of the path and copy it to NAME. Return false if the rest is
- * empty, or if the name is too long (*ERR).
+ * empty, or if the name is too long (then set *ERR).
  */
 static bool next_name(struct path_walk *w, char name[NAME_MAX + 1], int *err)
 {

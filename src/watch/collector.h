@@ -30,10 +30,10 @@ struct collector {
 
 void collector_free(struct collector *collector);
 /*
- * Set the processes of the target to the N PIDS, in ascending order. Open some of the processes
- * that are not open yet; a new process is opened one call later. Continue to read processes that
- * are no longer in PIDS as long as they run. Leave out processes that may not be read, or that run
- * no known runtime. Return -ENOMEM or 0.
+ * Set the processes of the target to the N PIDS, which are in ascending order. Open some of the
+ * processes that are not open yet; a new process is opened one call later. Continue to read
+ * processes that are no longer in PIDS as long as they run. Leave out processes that cannot be
+ * read, or that run no known runtime. Return -ENOMEM or 0.
  */
 int collector_follow(struct ocp_ctx *ctx, struct collector *collector, const pid_t *pids, size_t n);
 /* Read the figures of all processes, and set the members of GC, except the rates. */

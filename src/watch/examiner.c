@@ -51,7 +51,7 @@ static void set_result(struct shared_result *result, enum exam_state state, cons
 }
 
 /*
- * Limit the memory that the child may use, in addition to the memory in use now, most of which is
+ * Limit the memory of the child to MIB MiB more than it uses now. Most of the memory in use now is
  * shared with the parent.
  */
 static void limit_memory(unsigned int mib)

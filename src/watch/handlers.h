@@ -24,9 +24,9 @@ struct handlers {
 
 void handlers_free(struct handlers *handlers);
 /*
- * Set the processes to the N PIDS, in ascending order. Open some of the processes that are not open
- * yet; a new process is opened one call later. Close the processes that are not in PIDS. Return
- * -ENOMEM or 0.
+ * Set the processes to the N PIDS, which are in ascending order. Open some of the processes that
+ * are not open yet; a new process is opened one call later. Close the processes that are not in
+ * PIDS. Return -ENOMEM or 0.
  */
 int handlers_follow(struct ocp_ctx *ctx, struct handlers *handlers, const pid_t *pids, size_t n);
 /*

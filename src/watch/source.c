@@ -19,7 +19,7 @@
 #include "measure/meter.h"
 #include "look/proc_file.h"
 
-/* The cost of a hit is measured for this many nanoseconds after the attach. */
+/* How long source_ask_costs() waits after the attach: measuring the cost of a hit takes time. */
 enum { COSTS_NS = 500 * 1000 * 1000 };
 
 static int identify(struct source *source, const char *path)

@@ -67,13 +67,13 @@ struct source {
 };
 
 /*
- * Open a source for SPEC, which names a file or a process and is used only during this call. The
- * engine is BPF, unless SPEC requests `inside`; then SPEC must name a process. BY_PROCESS: also
- * split hits by process. source_attach() then starts measuring. KNOWN is the list of known
- * processes that all sources share. KNOWN must stay valid as long as the source. source_open()
- * calls find_memory_expire(KNOWN), so that new processes are found, unless SPEC is one process that
- * is to count inside. Later, the caller must call find_memory_expire(KNOWN) at each tick. -EPERM: a
- * process of another user cannot count inside.
+ * Open a source for SPEC, which names a file or a process and is used only during this call. If
+ * SPEC requests the engine `inside`, it must name a process; for any other request, the engine is
+ * BPF. BY_PROCESS: also split hits by process. source_attach() then starts measuring. KNOWN is the
+ * list of known processes that all sources share. KNOWN must stay valid as long as the source. If
+ * the engine is BPF, source_open() calls find_memory_expire(KNOWN), so that new processes are
+ * found. Later, the caller must call find_memory_expire(KNOWN) at each tick. -EPERM: a process of
+ * another user cannot count inside.
  */
 int source_open(struct ocp_ctx *ctx, const struct watch_spec *spec, bool by_process,
 		struct find_memory *known, struct source **out);
@@ -83,7 +83,10 @@ int source_attach(struct source *source);
  * Log what a hit will cost if the kernel must single-step sites. Call this before source_attach().
  */
 void source_tell_estimate(struct source *source);
-/* Log for TITLE how the pairs of SOURCE are matched, unless the request says how. */
+/*
+ * Log, after TITLE, which keys were chosen for pairs of SOURCE, and why pairs by thread may mix up
+ * requests.
+ */
 void source_tell_matching(const struct source *source, const char *title);
 /* Detach and free SOURCE, which may be NULL. */
 void source_free(struct source *source);

@@ -123,7 +123,7 @@ int target_end_sources(struct target *target, const void *owner,
 		       int (*end)(struct target *target, size_t source));
 /*
  * Set *IS_RUN to whether a process runs a file that was given up. If no process does, the caller
- * may remove the target. Return 0, -ENOMEM or another error of the search.
+ * may remove the target. Return 0 or the error of find_processes().
  */
 int target_is_run(struct target *target, struct find_memory *known, bool *is_run);
 /* Forget which files of TARGET exceeded the budget. */
@@ -160,8 +160,8 @@ int target_set_problem(struct target *target, const char *why);
 /* ---- the targets of a watch ------------------------------------------------------------------ */
 
 /*
- * The targets of a watch, and what the watch knows about processes and files. Rules that search for
- * programs add their targets to `list`.
+ * The targets of a watch, and what the watch knows about processes and files. Rules add their
+ * targets to `list`.
  */
 struct targets {
 	struct ocp_ctx *ctx;

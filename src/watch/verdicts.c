@@ -22,7 +22,7 @@ enum {
 	/* How long a file is remembered after it was last seen. */
 	KEEP_S = 600,
 	KEEP_EXCEEDING_S = 86400, /* longer, since a new verdict would be reported again */
-	KEEP_CROWDED_S = 60,	  /* if the table is full */
+	KEEP_CROWDED_S = 60,	  /* if more than MAX_FILES / 2 files are remembered */
 };
 
 /* The limit of wall time is longer than that of CPU time, for files on slow disks. */
@@ -113,8 +113,8 @@ static bool is_kept(const struct verdicts *v, const struct judged_file *file, in
 }
 
 /*
- * Forget files that have not been seen for long, and resize the table so that at most half of its
- * slots are in use.
+ * Forget files that have not been seen for long, and resize the table so that at most a quarter of
+ * its slots are in use.
  */
 static int rebuild(struct verdicts *v)
 {
@@ -182,8 +182,9 @@ static int identify(int fd, struct file_key *key, bool *is_trusted)
 /* ---- rules ---------------------------------------------------------------------------------- */
 
 /*
- * Queue the file for examination, unless it is queued or the queue is full. Return -EAGAIN with a
- * message, or another error.
+ * Queue the file for examination, unless it was queued before or the queue is full. In all three
+ * cases return -EAGAIN with a message: there is no verdict on the file yet. If queuing fails,
+ * return another error. Never return 0.
  */
 static int enqueue(struct verdicts *v, int fd, const struct file_origin *origin,
 		   struct judged_file *file)
@@ -306,7 +307,7 @@ static bool take_result(struct verdicts *v, size_t i, const struct exam_result *
 
 /*
  * Take the results of the files that the examiner has finished or, if HAS_ENDED, of all its files.
- * A file that the examiner has not read is not queued again here, but when it is next requested.
+ * A file that the examiner has not read is not queued again until admit() is next called for it.
  * Return whether there are new verdicts.
  */
 static bool take_results(struct verdicts *v, bool has_ended)

@@ -52,8 +52,8 @@ size_t verdicts_pending(const struct verdicts *verdicts);
 void verdicts_set_all(struct verdicts *verdicts, bool all);
 
 /*
- * Examine the queued files, and wait at most WAIT_MS for the end. Return whether there are new
- * verdicts.
+ * Start to examine the queued files, and wait at most WAIT_MS for the results. Return whether there
+ * are new verdicts.
  */
 bool verdicts_settle(struct verdicts *verdicts, int wait_ms);
 

@@ -340,8 +340,8 @@ static size_t count_cuts(const struct target *target)
 }
 
 /*
- * Exclude the sources of RULE from the next check, since the next tick still includes the cost of
- * the counters before they were switched off.
+ * Exclude the sources of RULE from the next check of the budget, since the next tick still includes
+ * the cost of the counters before they were switched off.
  */
 static void excuse_sources(const struct target *target, const struct watch_rule *rule)
 {
@@ -786,9 +786,10 @@ static int refresh_sources(struct target *target, int64_t now_ns)
 }
 
 /*
- * Set *NEEDED to whether TARGET must be kept. A target without processes is kept if measuring was
- * given up because of the budget, since its file would otherwise be found and measured again. But
- * if such a target is in a container, it is kept only as long as a process runs its file.
+ * Set *NEEDED to whether TARGET must be kept. A target is kept while it has measured processes. If
+ * measuring was given up because of the budget, TARGET has no measured processes, but is kept:
+ * otherwise its file would be found and measured again. In this case, a target in a container is
+ * kept only while a process runs its file, or may run it (it cannot be inspected).
  */
 static int is_needed(struct target *target, struct find_memory *known, bool *needed)
 {

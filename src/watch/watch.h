@@ -11,9 +11,9 @@
  *	specs -> targets -> sources (a meter each) -> samples -> totals, rates, the history
  *
  * A target is an executable, identified by its path. Its processes start and exit, and the file may
- * be replaced by a newer one. A source measures one process, or every process of one file, as long
- * as such a process exists. The numbers of a target are the sums over all its sources, including
- * ended ones. So the numbers of a target never decrease, whatever happens to its processes.
+ * be replaced by a newer one. A source measures one process, or every process of one file. The
+ * numbers of a target are the sums over all its sources, including ended ones. So the numbers of a
+ * target never decrease, whatever happens to its processes.
  *
  * Uprobes belong to a file, not to its name, so two targets for one file would count each hit
  * twice. So when all programs are watched, a file with several names (hard links, bind mounts) is
@@ -124,14 +124,14 @@ struct watch_pair {
 /* Hits split by process, if requested. */
 struct watch_row {
 	const char *probe;
-	pid_t pid; /* 0: all processes that exited some minutes ago or earlier */
+	pid_t pid; /* 0: all exited processes whose rows have been merged */
 	uint64_t hits;
 };
 
 /* Counters of what was not measured. */
 struct watch_losses {
 	uint64_t pair_map_full, pair_not_keyed, rows_full, children_full;
-	/* Hits at which the filter met an argument of another type than it compares with. */
+	/* Hits in which an argument has another type than the filter compares it with. */
 	uint64_t filter_mismatches;
 };
 
@@ -206,8 +206,8 @@ void watch_free(struct watch *watch);
  * Watch the N SPECS, which are copied, instead of the previous ones. Specs that are unchanged
  * continue without a gap. Changed specs are not measured for about 50 ms; if attaching again fails,
  * their target has a problem. After an error (of ocp_process_open, ocp_meter_open, or
- * ocp_meter_attach for new specs) nothing has changed; only after -ENOMEM may a part have changed.
- * -EINVAL: two specs name the same process.
+ * ocp_meter_attach for new specs) nothing has changed. -ENOMEM is an exception: some specs may have
+ * changed. -EINVAL: two specs name the same process.
  */
 int watch_set(struct watch *watch, const struct watch_spec *specs, size_t n);
 /* Return the index of the spec that caused the last error of watch_set(). */
@@ -254,7 +254,7 @@ double watch_probe_rate(const struct watch *watch, enum watch_span span, size_t 
 			size_t probe, size_t age);
 /*
  * Return the histogram of the times of the pair in column AGE: OCP_BUCKETS counts;
- * ocp_bucket_start() has their bounds. NULL: unknown.
+ * ocp_bucket_start() returns their bounds. NULL: unknown.
  */
 const uint32_t *watch_pair_column(const struct watch *watch, enum watch_span span, size_t target,
 				  size_t pair, size_t age);

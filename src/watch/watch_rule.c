@@ -21,7 +21,7 @@
 
 enum {
 	RETRY_S = 5,  /* how long to wait after a source or process could not be measured */
-	SETTLE_S = 2, /* how long to wait for a file that may still be being written */
+	SETTLE_S = 2, /* how long to wait for a file that is perhaps still being written */
 	SCAN_S = 5,   /* time between two searches for new programs */
 	/*
 	 * How long a search waits for the examination of new files; FIRST_WAIT_MS is for the first
@@ -108,7 +108,9 @@ static int note_refused_process(struct watch_rule *rule, struct ocp_ctx *ctx, pi
 	return 0;
 }
 
-/* Return why a process of RULE cannot be measured, or NULL if all can be measured. */
+/*
+ * Return why a process of RULE cannot be measured. NULL: no process was refused YOUNG_TRIES times.
+ */
 static const char *first_refused(const struct watch_rule *rule)
 {
 	for (size_t i = 0; i < rule->n_refused; i++)
@@ -435,8 +437,8 @@ static int watch_rule_open(struct watch_rule *rule, struct targets *targets, str
 }
 
 /*
- * Open another source for TARGET, unless it is too early for a retry, or measuring TARGET was ended
- * because of the budget.
+ * Open another source for TARGET. Do nothing if it is too early for a retry, or if measuring TARGET
+ * was ended because of the budget.
  */
 static int open_source(struct watch_rule *rule, struct targets *targets, struct target *target,
 		       const char *path, pid_t pid, int64_t now_ns)
@@ -502,7 +504,10 @@ static int watch_rule_tell_missing(struct watch_rule *rule, int why)
 				  why == ENOENT ? "does not exist; waiting for it" : strerror(why));
 }
 
-/* Measure the file at the path, if the path leads to another file now. */
+/*
+ * If RULE has no source for the file that is at the path now, open one. End the sources of old
+ * files.
+ */
 static int follow_file(struct watch_rule *rule, struct targets *targets, int64_t now_ns)
 {
 	struct target *target = rule->target;
@@ -547,7 +552,7 @@ static bool watch_rule_is_in_container(const struct watch_rule *rule, pid_t pid)
 }
 
 /*
- * Find a process of the executable that no rule measures, and set *PID to it; 0: there is none. If
+ * Set *PID to a process that runs the executable and that no rule measures; 0: there is none. If
  * several are found, prefer the process with the pid LAST.
  */
 static int find_follower(struct watch_rule *rule, struct targets *targets, pid_t last, pid_t *pid)

@@ -44,7 +44,7 @@ struct watch_rule {
 	struct refused *refused;
 	size_t n_refused;
 	struct target *target; /* NULL: the rule searches for all programs */
-	int64_t retry_ns;      /* CLOCK_MONOTONIC: when to try again */
+	int64_t retry_ns;      /* CLOCK_MONOTONIC: when to search or to open a source again */
 	int64_t settle_ns;     /* CLOCK_MONOTONIC: no search before this time */
 	bool has_searched;
 	struct warned_pids hidden; /* unreadable processes that have been reported */
