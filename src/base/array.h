@@ -2,8 +2,8 @@
 /*
  * Growing arrays. The owner of an array keeps a pointer and N, the number of elements, but not the
  * capacity. array_add() and array_grow() derive the capacity from N: it is at least 8, and at least
- * N rounded up to a power of two. So only these two may allocate the arrays. Elements can be
- * removed.
+ * N rounded up to a power of two. So only these two may allocate the arrays. The owner can remove
+ * elements, and then decreases N.
  */
 #ifndef BASE_ARRAY_H
 #define BASE_ARRAY_H

@@ -27,8 +27,8 @@ enum file_verdict {
 struct file_rules {
 	/*
 	 * Called before the file that is open as FD is read. Returns an enum file_verdict, or a
-	 * negative errno with a message in the ctx: -EAGAIN if the file may not be read yet; -EFBIG
-	 * if the file exceeds the limits.
+	 * negative errno with a message in the ctx: -EAGAIN if the file must not be read yet;
+	 * -EFBIG if the file exceeds the limits.
 	 */
 	int (*admit)(void *data, int fd, const struct file_origin *origin);
 	/* Called when the file exceeds a limit. The ctx then has the message. */

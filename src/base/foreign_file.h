@@ -18,8 +18,9 @@
 int foreign_file_find(const char *path, struct stat *st);
 
 /*
- * Open the file that FOUND, from foreign_file_find(), refers to, for ACCESS. The caller must have
- * checked that it is a regular file. Closes FOUND. Returns a descriptor or -errno.
+ * Open for ACCESS the file to which FOUND, a descriptor from foreign_file_find(), refers. The
+ * caller must have checked that the file is a regular one. Closes FOUND. Returns a descriptor or
+ * -errno.
  */
 int foreign_file_open(int found, int access);
 

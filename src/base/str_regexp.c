@@ -73,7 +73,7 @@ static void put_repetition(struct translation *t)
 
 /*
  * Write ASSERTION and the repetition after it, if any. Repeating an assertion has no effect, so the
- * repetition is not written. After * or ? the assertion need not hold, so nothing is written.
+ * repetition is not written. An assertion before * or ? need not hold, so nothing is written.
  */
 static void put_assertion(struct translation *t, const char *assertion)
 {

@@ -67,7 +67,7 @@ static size_t distance_below(const char *word, const char *candidate, size_t lim
 
 	if (word_bytes > LONGEST_WORD || bytes > LONGEST_WORD)
 		return limit;
-	/* The difference of the lengths is a lower bound of the distance that costs little. */
+	/* The difference of the lengths is a cheap lower bound of the distance. */
 	if ((word_bytes > bytes ? word_bytes - bytes : bytes - word_bytes) >= limit)
 		return limit;
 	d = distance(word, word_bytes, candidate, bytes);

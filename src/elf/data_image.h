@@ -46,7 +46,7 @@ const struct data_part *data_image_part(const struct data_image *image, uint64_t
 
 struct relocation {
 	uint64_t place;	    /* the link-time address of the word */
-	uint64_t va;	    /* the link-time address that the word will hold; 0 with a symbol */
+	uint64_t va;	    /* the link-time address that the word will hold; 0 if symbol is set */
 	const char *symbol; /* the name of a symbol that another file defines, or NULL */
 	int64_t addend;	    /* to be added to the address of `symbol` */
 };
@@ -55,8 +55,8 @@ struct relocation {
 typedef int (*relocation_fn)(void *data, const struct relocation *relocation);
 
 /*
- * Call FN(DATA, relocation) for each word that will hold an address. Returns 0, what FN returned,
- * or a negative errno. A file without relocations is not an error.
+ * Call FN(DATA, relocation) for each relocation of type R_X86_64_RELATIVE or R_X86_64_64. Returns
+ * 0, what FN returned, or a negative errno. A file without relocations is not an error.
  */
 int relocations_each(struct elf_file *elf, relocation_fn fn, void *data);
 

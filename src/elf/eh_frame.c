@@ -266,7 +266,7 @@ static void define_cfa_by_expression(struct machine *m, struct cursor c)
 }
 
 /*
- * Record where REG is saved: at an offset from rsp, as in the frame of a signal, or from rbp. Any
+ * Record where REG is saved: at an offset from rbp or, as in the frame of a signal, from rsp. Any
  * other expression makes the place unknown.
  */
 static void save_by_expression(struct machine *m, uint64_t reg, struct cursor c)
@@ -491,8 +491,8 @@ static int run_instructions(struct machine *m, struct cursor c)
 
 /*
  * Pass the rows of the function at [FIRST, END) to FN(DATA, ...). COMMON's program runs first, then
- * PROGRAM. If a program is damaged, the rule is CFA_UNKNOWN from the address that the program had
- * reached to the end of the function. Return 0, or the first other value that FN returned.
+ * PROGRAM. If a program is damaged, the rule for the rest of the function is CFA_UNKNOWN. Return 0,
+ * or the first other value that FN returned.
  */
 static int cfi_program_run(const struct cfi_common *common, const struct cursor *program,
 			   uint64_t first, uint64_t end, cfi_row_fn fn, void *data)

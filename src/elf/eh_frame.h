@@ -40,7 +40,7 @@ enum cfi_cfa {
 	CFA_PLT,
 };
 
-/* Where the value is that a register had in the caller. */
+/* Where to find the value that a register had in the caller. */
 enum cfi_saved {
 	SAVED_SAME, /* still in the register */
 	SAVED_AT_CFA,

@@ -474,8 +474,8 @@ int named_symbols_find(struct ocp_ctx *ctx, struct elf_file *elf, struct named_s
 /* ---- dynamic symbols ------------------------------------------------------------------------- */
 
 /*
- * Limit for the tables that dynsym_find() reads: it is used for dynamic linkers, whose tables have
- * only a few KiB.
+ * Limit for the size of the tables that dynsym_find() reads. That function is used for dynamic
+ * linkers, whose tables have only a few KiB.
  */
 #define MAX_LINKER_TABLE_BYTES (UINT64_C(4) << 20)
 

@@ -104,7 +104,7 @@ struct symbol_versions;
 
 struct symbol_version {
 	uint32_t name_off; /* offset of the version's name in .dynstr; 0: no version */
-	uint16_t index;	   /* index of the version; later versions have greater indexes */
+	uint16_t index;	   /* index of the version, usually greater for later versions */
 	bool is_hidden;	   /* programs are not linked with this version */
 };
 

@@ -168,8 +168,8 @@ static void report_use(struct conversion *conv, const struct use *use)
  * A query ([%probe_is_enabled]) refers to the probes of the file into which the query is linked. If
  * no probe of this file has the name in a query, the name is probably misspelt: warn once for each
  * place of the query in the source. Do not warn if the file has any other marker with this name,
- * because the name is then right: the compiler may have left out the code of that marker, or only a
- * newer ppx may know the kind of that marker.
+ * because the name is then right: the compiler may have left out the code of that marker, or the
+ * marker may be of a kind that only a newer ppx writes.
  */
 static void report_queries(const struct conversion *conv)
 {

@@ -27,7 +27,7 @@ struct convert_options {
 };
 
 struct convert_result {
-	bool was_converted; /* the file was converted before, and this call did nothing */
+	bool was_converted; /* the file was converted before, so this call did not change it */
 	size_t n_markers;
 	size_t n_sites;	   /* converted by this call */
 	size_t n_probes;   /* distinct probe names of the converted sites */

@@ -6,7 +6,7 @@
  * Semaphores must be in writable memory that is backed by the file: the kernel counts uprobes in
  * them and finds them by their offset in the file. They must be in a section called .probes: bcc
  * and bpftrace compute that offset from the section's header. The linker has left no room for
- * semaphores. Data can always be added at the end of the last PT_LOAD segment, which is writable
+ * semaphores. Data can be added at the end of the last PT_LOAD segment, which normally is writable
  * and ends with .bss. So that segment is extended. The new data come after .bss, so the zeros of
  * .bss are then in the file, as if a linker had put a section with bytes after .bss. image_write()
  * writes runs of zeros as holes.
@@ -38,7 +38,7 @@ enum {
 
 /*
  * Limits for hostile files: a .bss of gigabytes, or a .bss that is much larger than the program.
- * OCaml programs have at least a megabyte.
+ * OCaml programs have at least a megabyte, so every .bss below 256 MB is allowed.
  */
 static const uint64_t max_hole_bytes = UINT64_C(1) << 30;
 enum { MAX_HOLE_FACTOR = 256 };

@@ -35,8 +35,8 @@ static int compare_by_file(const void *a, const void *b)
 }
 
 /*
- * Collect the drafts whose place in the source is known. Sets *ROOM to an upper limit for the size
- * of the file names.
+ * Fill ENTRIES with the drafts whose place in the source is known, sorted by file name. Sets *ROOM
+ * to an upper limit for the size of the file names. Returns the number of entries.
  */
 static size_t collect_placed_drafts(const struct note_draft *drafts, size_t n,
 				    struct place_note_entry *entries, size_t *room)

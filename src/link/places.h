@@ -11,8 +11,9 @@
 
 /*
  * Build *SECTION: the table of the source places of the N drafts. Sets *BYTES to the contents of
- * the section; the caller frees *BYTES. If IMAGE already has such a table, *SECTION replaces it.
- * The old table describes no site of IMAGE, since IMAGE was not converted before.
+ * the section; the caller frees *BYTES. If IMAGE already has a section of this name, *SECTION
+ * replaces that section. No place is lost: convert() builds a table only if IMAGE has no notes of
+ * OCaml probes, that is, no converted site that the old section could describe.
  */
 int places_build(const struct linked_file *image, const struct note_draft *drafts, size_t n,
 		 uint64_t base_va, struct layout_section *section, uint8_t **bytes);

@@ -10,8 +10,8 @@
  *
  * So each semaphore is a static OCaml string. The compiled code of [%probe_is_enabled] loads the
  * address of a string; the conversion replaces this address by the address of a semaphore. The
- * compiler may keep this address in a register while the garbage collector runs, so the semaphore
- * must be a valid OCaml value.
+ * code may keep the address of the semaphore in a register while the garbage collector runs, so the
+ * semaphore must be a valid OCaml value.
  *
  * If the file has symbols, symbols caml_probes_semaphore_NAME (weak, hidden, 4 bytes) are added.
  * Weak symbols come after local ones, so the new symbols can be appended.

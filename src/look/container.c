@@ -14,9 +14,9 @@
  *		/machine.slice/machine-libpod_pod_PODID.slice/libpod-ID.scope
  *
  * So a path is divided at each '/' and ':', and the parts are parsed one by one. An ID is 64
- * hexadecimal digits. A UID is 8-4-4-4-12 hexadecimal digits, where systemd's names have '_' for
- * '-', or 32 digits for a pod that is defined by a file. The parts before the pod and the ID vary.
- * A reader in a cgroup namespace, such as a container, sees
+ * hexadecimal digits. A UID is 8-4-4-4-12 hexadecimal digits (systemd's names have '_' for '-') or,
+ * for a pod that is defined by a file, 32 digits. The parts before the pod and the ID vary. A
+ * reader in a cgroup namespace, such as a process in a container, sees
  * /../../kubepods-burstable-podUID.slice/..., and sees /../ID for another container of its own pod.
  *
  * The outermost container counts, because processes in a container can choose the names of cgroups

@@ -89,7 +89,7 @@ const char *denial_remedy(const struct denial *d)
 	return "with CAP_SYS_PTRACE (e.g. sudo)";
 }
 
-/* Explain why the kernel refuses even though this process has CAP_SYS_PTRACE. */
+/* Explain why the kernel refuses the access although this process has CAP_SYS_PTRACE. */
 static int explain_in_spite(struct ocp_ctx *ctx, const struct denial *d)
 {
 	if (d->in_user_namespace) {

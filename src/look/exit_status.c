@@ -28,8 +28,8 @@ _Static_assert(sizeof(struct pidfd_info_0) == 64, "the kernel's PIDFD_INFO_SIZE_
 #define GET_INFO _IOWR(0xFF, 11, struct pidfd_info_0) /* PIDFD_GET_INFO */
 
 /*
- * Read the exit status of a process whose parent has waited for it, by PIDFD. Return false if the
- * kernel does not show the status.
+ * Read, through PIDFD, the exit status of a process after its parent has waited for it. Return
+ * false if the kernel does not show the status.
  */
 static bool read_by_pidfd(int pidfd, int *status)
 {
@@ -69,7 +69,7 @@ bool exit_status_read(int pidfd, pid_t pid, int *status)
 {
 	/*
 	 * Try the pidfd again: the parent may have waited for the process after the first attempt,
-	 * so that the process was no zombie at the second.
+	 * so that the process was no longer a zombie at the second attempt.
 	 */
 	return read_by_pidfd(pidfd, status) || read_of_zombie(pid, status) ||
 	       read_by_pidfd(pidfd, status);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Finding the processes that run a file. Device and inode identify the file: /proc/PID/exe leads to
- * the inode that was executed, across mount namespaces and after a rename. If another file has
- * taken the place of the executed file at its path, it has another inode.
+ * the inode that was executed, across mount namespaces and after a rename. A file that has replaced
+ * the executed file at the same path has another inode.
  */
 #include "look/find.h"
 
@@ -24,7 +24,8 @@
 enum {
 	/*
 	 * After this number of inspections with the same result, a process no longer counts as new.
-	 * A process that will make an exec, such as a shell's child, does so soon after its start.
+	 * A process that will execute another file, such as a shell's child, does so soon after its
+	 * start.
 	 */
 	YOUNG_LOOKS = 16,
 	LOOKS_A_ROUND = 256,
@@ -164,8 +165,8 @@ static bool runs(const struct known_process *process, const struct stat *file)
 
 /*
  * Return true if PROCESS hides its executable, but may run a file called BASE. Processes of other
- * users hide their executables, but not their names. There may be hundreds of them, so only those
- * with this name are reported.
+ * users hide their executables, but not their names. There may be hundreds of such processes, so
+ * only those called BASE are reported.
  */
 static bool may_run(const struct known_process *process, const char *base)
 {

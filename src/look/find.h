@@ -14,7 +14,7 @@
 struct found_processes {
 	pid_t *pids; /* the pids of processes that run the file, ascending */
 	size_t n;
-	/* the pids of processes with the file's name that may not be inspected, ascending */
+	/* the pids of processes that have the file's name, but hide their executables; ascending */
 	pid_t *hidden;
 	size_t n_hidden;
 	bool sees_all; /* /proc shows all processes (no hidepid=invisible) */
@@ -29,7 +29,7 @@ struct known_process {
 	unsigned int round; /* the number of the round in which the process was inspected last */
 	dev_t dev; /* dev and ino of the executable; 0: the process has none, or hides it */
 	ino_t ino;
-	/* the name of the process if it may not be inspected, else "" */
+	/* the name of the process if the process hides its executable from this user, else "" */
 	char hidden[FIND_NAME_BYTES + 1];
 };
 
@@ -55,7 +55,7 @@ void find_memory_expire(struct find_memory *memory);
 int find_memory_list(struct ocp_ctx *ctx, struct find_memory *memory);
 
 /*
- * Return true if it is PID's turn in ROUND, when N processes take turns, about A_ROUND in each
+ * Return true if it is PID's turn in ROUND. N processes take turns, about A_ROUND of them in each
  * round.
  */
 bool find_is_its_turn(pid_t pid, size_t n, size_t a_round, unsigned int round);

@@ -33,10 +33,10 @@ static int file_system_of_memfds(dev_t *dev)
 }
 
 /*
- * Return 0 if the file with the status ST is a memfd and, if ACCESS includes writing, its mode lets
- * other users write to it; else -EINVAL. Without the second condition, a process that has only a
- * read-only descriptor of a memfd could make this tool write to the file for it. With it, the
- * process could open the file for writing itself.
+ * Return 0 if the file with the status ST is a memfd. If ACCESS includes writing, the mode of the
+ * memfd must also let other users write to it. Otherwise return -EINVAL. Without this check of the
+ * mode, a process that has only a read-only descriptor of a memfd could make this tool write to the
+ * memfd. If the mode lets other users write, the process could itself open the memfd for writing.
  */
 static int check_memfd(const struct stat *st, int access)
 {

@@ -11,8 +11,8 @@
  * Open the memfd to which the link PATH below /proc/PID leads, for ACCESS: O_RDONLY or O_RDWR. A
  * process can make the link lead to any file at any moment, even to a file that the process itself
  * cannot open. So all files but memfds are refused. Fills in *ST. Returns the descriptor, or
- * -errno; -EINVAL: the file is no memfd, or ACCESS is O_RDWR and other users may not write to the
- * file.
+ * -errno; -EINVAL: the file is no memfd, or ACCESS is O_RDWR and the mode of the file does not let
+ * other users write to it.
  */
 int memfd_file_open(const char *path, int access, struct stat *st);
 

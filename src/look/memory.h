@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Room look: reading other processes. Nothing here alters one.
+ * Room look: reading other processes, never altering them.
  * In: a pid.
  * Out: copies of memory, mappings, containers, statuses; the reason if the kernel refuses.
  * Callers: all rooms above.

@@ -21,7 +21,11 @@ struct proc_event_seen {
 	enum proc_event_kind kind;
 	pid_t pid, parent;
 	bool has_status; /* `status` is set, because the main thread of PID has ended */
-	int status; /* the status of PID, as encoded by waitpid(2), if its main thread ended last */
+	/*
+	 * the status of the main thread, as encoded by waitpid(2); this is the status of PID if the
+	 * main thread was the last thread to end
+	 */
+	int status;
 };
 
 /* Return a descriptor that polls as readable when there are events, or a negative errno. */

@@ -96,8 +96,8 @@ uint64_t auxv_find(const char *bytes, size_t n_bytes, uint64_t type);
 
 /*
  * Explain why an access to process PID failed with the errno ERR: the process does not exist, is a
- * zombie, belongs to another user, may not be traced, is traced already, ... Records the message
- * and returns the library's error code.
+ * zombie, belongs to another user, is protected from tracing, is traced already, ... Records the
+ * message and returns the library's error code.
  */
 int proc_why_no_access(struct ocp_ctx *ctx, pid_t pid, int err);
 

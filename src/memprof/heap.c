@@ -197,8 +197,8 @@ static int grow_blocks(struct heap *h)
 }
 
 /*
- * Free SLOT. Because a search ends at a free slot, move those of the following blocks forward that
- * a search would no longer find behind SLOT.
+ * Free SLOT. A search ends at a free slot, so some blocks behind SLOT would no longer be found:
+ * move each of these to the slot that was freed last.
  */
 static void remove_block(struct heap *h, size_t slot)
 {

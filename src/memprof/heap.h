@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The statistics of a profile, computed from its events: how much was allocated where, which of the
- * sampled blocks are alive, and how long those that died had lived. Frames are addresses;
+ * The statistics of a profile, computed from its events: how much each call stack has allocated,
+ * which of the sampled blocks are alive, and how long the dead ones lived. Frames are addresses;
  * heap_sites.h converts them to names.
  */
 #ifndef MEMPROF_HEAP_H
@@ -44,7 +44,7 @@ enum {
 	/* maximum number of live blocks that are recorded, some 100 bytes each */
 	HEAP_BLOCKS = 1 << 19,
 	HEAP_STACKS = 1 << 16, /* maximum number of different call stacks */
-	HEAP_FRAMES = 1 << 22, /* maximum of the frames of all call stacks together */
+	HEAP_FRAMES = 1 << 22, /* maximum number of frames in all call stacks together */
 };
 
 struct heap;

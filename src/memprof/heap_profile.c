@@ -6,7 +6,8 @@
 
 /*
  * Return FROM, the statistics of a stack now, minus THEN, the earlier statistics of the same stack.
- * The values for live blocks may have decreased; their negative difference is stored modulo 2^64.
+ * The values for live blocks may have decreased: their difference is then negative. Unsigned
+ * integers store it modulo 2^64.
  */
 static struct heap_stack since_then(const struct heap_stack *from, const struct heap_stack *then)
 {

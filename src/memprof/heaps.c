@@ -488,7 +488,7 @@ static void say_losses(FILE *to, const struct watched_heap *is)
 		fprintf(to, "pid %d: has damaged the ring of events: the rest is missing\n", pid);
 }
 
-/* Write a line for each domain that has refused the profile, because it has another one. */
+/* Write a line for each domain that has refused the profile, with the reason. */
 static void say_refusals(FILE *to, const struct followed_heap *f)
 {
 	for (size_t i = 0; i < f->answers.n_refused; i++)

@@ -54,7 +54,7 @@ enum memtrace_event {
 	MEMTRACE_PROMOTE,
 	MEMTRACE_COLLECT,
 	/*
-	 * The allocation of a block in the minor heap that has one sample and at most
+	 * The allocation, in the minor heap, of a block with one sample and at most
 	 * MEMTRACE_SHORT_WORDS words. The kind of the event is this number plus the block's number
 	 * of words.
 	 */
@@ -625,7 +625,7 @@ enum {
 	MAX_INFO_TEXT = 4095,
 	/*
 	 * The maximum size of an allocation event without its stack: three varying numbers, the
-	 * source, and the number of words.
+	 * source, and the number of words of the stack.
 	 */
 	ALLOC_BYTES = MEMTRACE_EVENT_BYTES + 3 * MEMTRACE_VARYING_BYTES + 1 + 2,
 	CHANGE_BYTES = MEMTRACE_EVENT_BYTES + MEMTRACE_VARYING_BYTES,
@@ -658,7 +658,7 @@ struct memtrace_writer {
 	struct memtrace_packet events;
 };
 
-/* The frame for the last code, which all frames share that get no other code. */
+/* The frame for the last code. All frames for which no other code is left share this code. */
 static const struct named_frame other_frame = { .function = "[too many frames]",
 						.kind = FRAME_UNKNOWN };
 

@@ -10,8 +10,8 @@
  * end of a second socket pair, which the tool has made and over which the program replies. The
  * profile ends when the tool's end of this second pair is closed.
  *
- * FEATURES, FLAGS and the fields after them may be missing in the structs of other libraries and
- * tools of this version; a missing field counts as 0.
+ * Libraries and tools with the same MEMPROF_VERSION may use structs without FEATURES, FLAGS and the
+ * fields after them; a missing field counts as 0.
  */
 #ifndef MEMPROF_RING_H
 #define MEMPROF_RING_H
@@ -31,7 +31,7 @@ enum {
 	MEMPROF_MAX_DEPTH = 1024,
 	MEMPROF_MAX_WRITERS = 4096, /* domains that OCaml 5.3 can run at one time */
 	MEMPROF_TEXT_BYTES = 112,
-	MEMPROF_MIN_DATA = 1 << 16, /* least bytes of records; the size must be a power of two */
+	MEMPROF_MIN_DATA = 1 << 16, /* least size of the buffer; must be a power of two */
 	MEMPROF_MAX_DATA = 1 << 30,
 };
 
@@ -113,7 +113,7 @@ struct memprof_ring {
 	uint64_t tail __attribute__((aligned(64)));
 	uint64_t lost[MEMPROF_KINDS] __attribute__((aligned(64)));
 	uint64_t lost_samples; /* sum of n_samples over the lost allocations */
-	uint64_t forks; /* times that the program has forked since the start of the profile */
+	uint64_t forks;	       /* number of forks of the program since the start of the profile */
 };
 
 /*

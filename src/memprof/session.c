@@ -40,7 +40,7 @@ struct memprof_session {
 	pid_t pid;
 	struct memprof_signpost post;
 	int socket;  /* our end of this session's socket pair */
-	int request; /* copy of the program's socket; after the request -1, as is ring_fd */
+	int request; /* copy of the program's socket; -1 after the request, like ring_fd */
 	int ring_fd;
 	struct ring_reader reader;
 };

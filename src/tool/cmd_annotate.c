@@ -172,7 +172,7 @@ static int compare_counted(const void *a, const void *b)
 }
 
 /*
- * Return the lines that have places, in ascending order, with their counts. The caller frees the
+ * Return the lines that have code, in ascending order, with their counts. The caller frees the
  * array. Return NULL if memory runs out.
  */
 static struct counted_line *count_lines(const struct report *report, size_t *n)
@@ -372,8 +372,8 @@ static void warn_of_source(const struct annotation *a, const struct code_image *
 }
 
 /*
- * Read the source file, of which IMAGE contains code. Then find the places of all lines that no
- * OCaml pattern covers.
+ * Read the source file, of which IMAGE contains code. Then find the places of all lines of the
+ * source, except places in OCaml patterns.
  */
 static int take_image(const struct options *options, const struct code_image *image,
 		      struct annotation *a)

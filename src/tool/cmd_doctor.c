@@ -24,8 +24,8 @@ struct repair_outcome {
 	size_t n_int3s; /* number of int3s removed */
 	struct unheld_int3s unheld;
 	/*
-	 * why int3s without a holder could not be removed; NULL: unknown, perhaps another uprobe is
-	 * there
+	 * why int3s without a holder could not be removed; NULL: unknown, perhaps another uprobe
+	 * uses them
 	 */
 	const char *why_unheld;
 };
@@ -217,7 +217,7 @@ static struct json_object *holders_json(const struct holders *holders)
 
 /*
  * Add the links of kept meters to HOLDERS, since a search for processes that hold links does not
- * find these: no process has them open. Leave out meters that cannot be read.
+ * find these links: no process has them open. Leave out meters that cannot be read.
  */
 static int add_kept(struct ocp_process *proc, struct options *options, struct holders *holders)
 {
@@ -352,7 +352,7 @@ static void remove_int3s(struct options *options, struct ocp_process *proc,
 		outcome->why_unheld = ocp_error(options->ctx);
 }
 
-/* Repair even if nothing is wrong: a killed tool may have left a record that needs no action. */
+/* Repair even if nothing is wrong: a killed tool may have left a journal, which is then removed. */
 static int fix(struct options *options, struct ocp_process *proc, const struct diagnosis *diagnosis)
 {
 	const struct ocp_findings *findings = diagnosis->findings;

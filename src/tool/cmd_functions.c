@@ -173,7 +173,7 @@ struct function_listing {
 	struct function_row *rows;
 	size_t n;
 	char **names; /* for each image: the names of its source files */
-	/* for each image: the source files of its units, for functions without debug information */
+	/* for each image: the source files of its units, for functions whose place is unknown */
 	struct unit_files **files;
 };
 
@@ -227,7 +227,10 @@ static int take_matching_functions(struct function_listing *listing)
 
 /* ---- sources and costs ---------------------------------------------------------------------- */
 
-/* Find the source files of functions without debug information. Their lines stay unknown. */
+/*
+ * Find the source files of functions whose place is unknown: they have no debug information, or are
+ * initialisers. Their lines stay unknown.
+ */
 static int find_files(struct ocp_ctx *ctx, const struct code_image *image,
 		      struct function_row *rows, size_t n, struct unit_files **files)
 {

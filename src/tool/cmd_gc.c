@@ -33,7 +33,7 @@
 
 /*
  * The maximum number of rows for pauses by domain. A row has 4 KB, and counts the pauses of one
- * phase in one domain. Without a row, the pauses of a domain are only part of the sums over all
+ * phase in one domain. Pauses for which no row is left are counted only in the sums over all
  * domains.
  */
 enum { MAX_DOMAIN_ROWS = 1024 };
@@ -41,15 +41,15 @@ enum { MAX_DOMAIN_ROWS = 1024 };
 struct gc_pauses {
 	struct ocp_process *proc;
 	struct ocp_meter *meter;
-	/* the sample at the end of the last interval; before that, the sample at the start */
+	/* the sample at the end of the previous interval; at first, the sample at the start */
 	struct ocp_sample *last;
 	struct ocp_sample *shown;
 };
 
 /*
  * Request the phases at PLACES that can be measured: count the phases that are moments, and time
- * the other phases. Leave out phases whose functions mostly return at once: OCaml 5 domains poll
- * for gc:stw, up to a thousand times for each pause.
+ * the other phases. Leave out phases whose functions mostly return at once, such as gc:stw: domains
+ * of OCaml 5 call its functions up to a thousand times for each pause.
  */
 static int request_phases(struct ocp_ctx *ctx, struct ocp_meter *meter, const struct elf_file *elf,
 			  const struct runtime *runtime, const struct gc_phase_place *places)
@@ -64,7 +64,7 @@ static int request_phases(struct ocp_ctx *ctx, struct ocp_meter *meter, const st
 		err = places[i].timed_vas[0] ? ocp_meter_time(meter, places[i].name, NULL)
 					     : ocp_meter_count(meter, places[i].name);
 	}
-	/* If no phase can be measured, the ctx has the message of the last one. */
+	/* If no phase can be measured, the ctx has the message about the last phase. */
 	return err || n ? err : -ENODATA;
 }
 
@@ -172,7 +172,8 @@ enum { HZ = 499 };
 
 struct collector_share {
 	/*
-	 * a separate ctx, whose messages are not shown: if sampling fails, only the line is missing
+	 * a separate ctx, whose messages are not shown: if sampling fails, only the line about the
+	 * share is missing
 	 */
 	struct ocp_ctx *ctx;
 	struct profiler_spec spec;

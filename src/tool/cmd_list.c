@@ -208,7 +208,7 @@ enum {
 	ROUND_NS = 100 * 1000 * 1000,
 	ROUND_WITH_EVENTS_MS = 5000,
 	/*
-	 * A new child is examined this time after its fork: if it executes another file at all, it
+	 * A new child is examined this long after its fork: if it executes another file at all, it
 	 * usually does so soon.
 	 */
 	CHILD_NS = 50 * 1000 * 1000,
@@ -640,7 +640,7 @@ static enum ending follow_round(void *data)
 	return NOT_ENDED;
 }
 
-/* Called when the time of --for is over: follow a last round, and end. */
+/* Called when the time of --for is over: make a last round, and end. */
 static enum ending follow_last_round(void *data)
 {
 	const enum ending ending = follow_round(data);
@@ -751,7 +751,7 @@ static void print_program_json(const char *path, const struct ocp_program *prog,
 	json_object_put(args);
 }
 
-/* Print names, or with --args arguments. Returns an exit code. */
+/* Print the names of the probes or, with --args, their arguments. Returns an exit code. */
 static int print_program(struct options *options, const struct ocp_program *prog)
 {
 	const bool has_args = options->own;

@@ -380,8 +380,8 @@ static int add_listed_processes(struct profile_session *s)
 }
 
 /*
- * Return 0 if any of the processes runs native OCaml code, otherwise a negative errno with a
- * message.
+ * Return 0 if the file of --exe or any of the processes has native OCaml code, otherwise a negative
+ * errno with a message.
  */
 static int need_native(const struct options *options)
 {

@@ -24,9 +24,9 @@ static void remember_signal(int number, siginfo_t *info, void *context)
 }
 
 /*
- * Catch signals already before the program starts: no signal may end the tool, since the program
- * would then continue without the tool. Signals are caught, not blocked, since the program would
- * inherit a signal mask. Ignored signals stay ignored, in the program too.
+ * Catch signals before the program starts: no signal may end the tool, since the program would then
+ * continue without the tool. Signals are caught, not blocked, since the program would inherit a
+ * signal mask. Ignored signals stay ignored, in the program too.
  */
 static void catch_signals(void)
 {

@@ -2,8 +2,8 @@
 /*
  * Samples as CSV (RFC 4180). A row is a probe, a pair, a histogram or a bucket of ints or floats, a
  * group (--by), or a printed hit. One header covers all rows; fields without meaning for a row are
- * empty. Times are in nanoseconds. Each kind of loss that has occurred has a row, with the name
- * that it has in JSON.
+ * empty. Times are in nanoseconds, except elapsed_s and span_s, which are in seconds. Each kind of
+ * loss that has occurred has a row, with the name that it has in JSON.
  */
 #include <inttypes.h>
 #include <math.h>

@@ -401,7 +401,7 @@ enum {
 	PART_NS = 25 * 1000 * 1000,
 };
 
-/* From this share on, measuring is refused: the program would run twice as long. */
+/* Above this share, measuring is refused: the program would run more than twice as long. */
 static const double REFUSED = 0.5;
 
 /* Record the hits of the part that is switched on now, over a time of PART_NS. */
@@ -434,8 +434,8 @@ static int look_at_parts(struct ocp_meter *meter, struct cpu_shares shares[PARTS
 
 /*
  * Return the CPU time that the hits of all parts would take together, divided by the CPU time of
- * the program without hits. For one part, this is the share of the hits in the CPU time, divided by
- * 1 minus this share.
+ * the program without hits. For one part, this quotient is S / (1 - S), where S is the share of the
+ * hits in the CPU time.
  */
 static double add_parts(const struct cpu_shares shares[PARTS], const struct ocp_costs *costs)
 {

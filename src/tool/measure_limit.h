@@ -87,7 +87,7 @@ const char *slowdown_text(char text[SLOWDOWN_BYTES], const char *runs, double sh
  */
 double measure_limit_of(const struct options *options);
 /*
- * Before the attach, if S measures thousands of places: measure each place for a moment, one part
+ * Before the attach, if S measures at least 1000 places: measure each place for a moment, one part
  * of the places at a time, and estimate the share of CPU time. Warn if the share is above the
  * limit. Returns EXIT_DONE, also if sampling is not possible, or EXIT_OVER_BUDGET after saying that
  * the N processes PROCS would run more than twice as long.

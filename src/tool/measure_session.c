@@ -210,7 +210,10 @@ static void choose_engine(const struct options *options, struct ocp_process **pr
 		choose_default(options, procs, n, chosen);
 	else if (options->engine == ENGINE_AUTO)
 		choose_by_cost(options, procs, n, chosen);
-	/* If the reason is empty after a failure, the measurement itself reports the error. */
+	/*
+	 * If the choice has failed with an error, the reason is empty, and nothing is printed here:
+	 * the measurement, which is started anyway, reports the error.
+	 */
 	if (!options->quiet && chosen->reason[0])
 		say("engine: %s, since %s", chosen->is_inside ? "inside" : "bpf", chosen->reason);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The description of a result. A sample is printed as rows: one for a probe, site, thread or
- * process with hits, for a pair, a histogram, a bucket or a group. A row is a list of fields; a
- * field has its names, its kind and its value. The printers of tables, JSON and CSV print fields,
+ * The description of a result. A sample is printed as rows: one for each probe, site, thread or
+ * process with hits, and one for each pair, histogram, bucket and group. A row is a list of fields;
+ * a field has its names, its kind and its value. The printers of tables, JSON and CSV print fields,
  * each in its own notation.
  */
 #ifndef TOOL_RESULT_ROWS_H

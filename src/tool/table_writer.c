@@ -236,7 +236,10 @@ static void print_numbers(const struct number_column *columns, size_t n,
 
 /* ---- hits ----------------------------------------------------------------------------------- */
 
-/* Write the place of a row's hits: SYMBOL+OFFSET (FILE:LINE), or the known part of this. */
+/*
+ * Write the place of a row's hits: SYMBOL+OFFSET (FILE:LINE). If the source line is unknown, write
+ * the address in its place. If the symbol is unknown, leave it out.
+ */
 static void print_site(char *text, size_t size, const struct ocp_hits *row)
 {
 	/* Show only the name of the source file; other formats show the directory, too. */

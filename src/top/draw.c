@@ -313,8 +313,8 @@ static int draw_uses_without_site(const struct top *top, int y)
 /* ---- below ---------------------------------------------------------------------------------- */
 
 /*
- * Draw, at the right, which probes are visible and how many there are. Return the number of columns
- * to the left of this text.
+ * Draw, at the right, the filter and the text FIRST-LAST/ALL: which lines of the table of probes
+ * are visible, and how many lines it has. Return the number of columns to the left of this text.
  */
 static int draw_position(const struct top *top, int y)
 {
@@ -359,8 +359,8 @@ static void draw_status(const struct top *top, int y)
 }
 
 /*
- * Draw, at the right, the parts that do not fit on the screen. Return the number of columns to the
- * left of this text.
+ * Draw, at the right, the names of the parts that do not fit on the screen. Return the number of
+ * columns to the left of this text.
  */
 static int draw_hidden(const struct top *top, int y)
 {

@@ -17,7 +17,7 @@ enum {
 	WIDE = 72,
 	LEAST_SPARK = 10,
 	WIDEST_NAME = 64,
-	MAX_PIDS = 8, /* of more processes, only the number is shown */
+	MAX_PIDS = 8, /* maximum number of pids to show; further pids are only counted */
 	PROBE_BYTES = 512,
 };
 

@@ -24,7 +24,7 @@ const char *text_share(char *text, double share);	 /* 0.12%, 12.3%, 130% */
 const char *text_count(char *text, uint64_t count, int width);
 const char *text_duration(char *text, int64_t seconds); /* 12s, 3m12s, 2h05m, 3d04h */
 
-/* Which part of a text that is too long is cut. Names often differ at both ends. */
+/* Which part to cut from a text that is too long. Names often differ at both ends. */
 enum text_cut { TEXT_CUT_END, TEXT_CUT_FRONT, TEXT_CUT_MIDDLE };
 
 /*
@@ -48,8 +48,8 @@ int spark_width(int room);
 /*
  * Compute WIDTH cells from RATES; a cell is the mean of its known rates. RATES has WATCH_COLUMNS
  * values, the oldest first; NAN is unknown. WIDTH must come from spark_width(). TICK is the number
- * of columns since the start. TICK determines where the cells begin: at each tick, a cell has the
- * same seconds as before while it moves to the left, so a complete bar keeps its height.
+ * of columns since the start. TICK determines where the cells begin, so that a complete bar covers
+ * the same seconds, and keeps its height, while it moves to the left.
  */
 void spark_fold(const float *rates, size_t tick, float *cells, int width);
 

@@ -130,7 +130,7 @@ void top_message(struct top *top, const char *fmt, ...) __attribute__((format(pr
 int switch_handler(struct top *top);
 int switch_counter(struct top *top);
 int switch_answered(struct top *top, bool yes);
-/* Print to stderr which handlers this `top` has switched on that stay on. */
+/* Print to stderr the handlers that this `top` has switched on and that stay on. */
 void switch_say_left_on(const struct top *top);
 void switch_free(struct top *top);
 

@@ -49,8 +49,8 @@ static size_t pair_bytes(const struct watch_pair *pair)
 }
 
 /*
- * Set in SEEN how many targets, probes and pairs WATCH has, and *N_PIDS to the number of all pids.
- * Return the number of bytes of all texts.
+ * Set the n_targets, n_probes and n_pairs of SEEN from WATCH, and *N_PIDS to the number of all
+ * pids. Return the number of bytes of all texts.
  */
 static size_t size_up(struct view_snapshot *seen, const struct watch *watch, size_t *n_pids)
 {

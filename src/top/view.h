@@ -41,10 +41,7 @@ struct seen_pair {
 };
 
 struct seen_target {
-	/*
-	 * `exe` is the title of the target. `name` is the end of the title that begins with the
-	 * last component of the path.
-	 */
+	/* `exe` is the title of the target. `name` is the title without the folders of its path. */
 	const char *exe, *name;
 	const char *problem; /* NULL: no problem */
 	bool is_up, knows_pids;
@@ -69,7 +66,7 @@ struct view_snapshot {
 	size_t n_pairs;
 	float *history; /* WATCH_COLUMNS rates per probe, the oldest first; NULL: not copied */
 	uint64_t most_hits;
-	size_t longest_name, longest_exe, longest_pair; /* in columns of the screen */
+	size_t longest_name, longest_exe, longest_pair; /* in bytes */
 	void *texts;					/* owns all names and pids */
 };
 
