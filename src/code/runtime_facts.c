@@ -5,9 +5,10 @@
  * Each function is decoded once, from its start to its end. A word that the code uses is described
  * by the pointer and the offset from this pointer. To recognise a pointer that moves from register
  * to register, each value in a register has a number: a copy keeps the number, every other
- * instruction that changes the register gives it a new one. All words of thread-local memory are
- * one value, since these functions read only caml_state and the number of the domain there. Jumps
- * are ignored: the code behind a jump only converts numbers.
+ * instruction that changes the register gives it a new one. Where a forward jump leads, a register
+ * keeps its number only if it has the same number on all ways to this place. All words of
+ * thread-local memory are one value, since these functions read only caml_state and the domain
+ * there.
  *
  * The sources of the functions are runtime/gc_ctrl.c, minor_gc.c, domain.c, shared_heap.c,
  * gc_stats.c and callback.c. The code was read in the runtimes of 5.1.4, 5.3.0, 5.4.1 and 5.5.2.
@@ -25,6 +26,7 @@ enum {
 	REG_RSP = 4,
 	REG_RDI = 7,
 	MAX_USES = 256,	    /* words that a function uses */
+	MAX_JOINS = 64,	    /* places to which a function jumps */
 	MAX_OFFSET = 4096,  /* no offset that is learnt is higher */
 	STACK_GUARD = 0x28, /* the word of thread-local memory that -fstack-protector reads */
 	/* System V ABI: a call changes all registers but rbx, rbp, rsp and r12 to r15 */
@@ -41,6 +43,7 @@ const char *const fact_functions[N_FACT_FUNCTIONS] = {
 	[FACTS_OF_LIMIT] = "caml_reset_young_limit",
 	[FACTS_OF_HEAP_SIZE] = "caml_heap_size",
 	[FACTS_OF_SAMPLE] = "caml_collect_gc_stats_sample_stw",
+	[FACTS_OF_OLD_SAMPLE] = "caml_collect_gc_stats_sample",
 	[FACTS_OF_CALLBACK] = "caml_callback_exn",
 	[FACTS_OF_DOMAIN_ID] = "caml_ml_domain_id",
 };
@@ -80,9 +83,17 @@ struct word_use {
 	unsigned int subtracted; /* INSN_MEMORY_SUB: the number of the value before */
 };
 
+/* A place to which an earlier instruction jumps, and the values of the registers there. */
+struct code_join {
+	int64_t off;
+	unsigned int values[REGISTERS];
+};
+
 struct code_words {
 	struct word_use uses[MAX_USES];
 	size_t n;
+	struct code_join joins[MAX_JOINS];
+	size_t n_joins;
 	unsigned int values[REGISTERS], n_values;
 };
 
@@ -145,21 +156,84 @@ static void see_code(struct code_words *words, const struct insn_decoder *decode
 	}
 }
 
+static struct code_join *find_join(struct code_words *words, int64_t off)
+{
+	for (size_t i = 0; i < words->n_joins; i++)
+		if (words->joins[i].off == off)
+			return &words->joins[i];
+	return NULL;
+}
+
+/* Give the registers that differ between VALUES and OTHER new values in VALUES. */
+static void merge_values(struct code_words *words, unsigned int values[REGISTERS],
+			 const unsigned int other[REGISTERS])
+{
+	for (unsigned int reg = 0; reg < REGISTERS; reg++)
+		if (values[reg] != other[reg])
+			values[reg] = ++words->n_values;
+}
+
+/* The code jumps to OFF. */
+static void see_jump(struct code_words *words, int64_t off)
+{
+	struct code_join *join = find_join(words, off);
+
+	if (join) {
+		merge_values(words, join->values, words->values);
+	} else if (words->n_joins < MAX_JOINS) {
+		join = &words->joins[words->n_joins++];
+		join->off = off;
+		memcpy(join->values, words->values, sizeof(join->values));
+	}
+}
+
+/*
+ * The next instruction is at OFF, after one of kind KIND. Code after a jump to which no earlier
+ * instruction jumps is the body of a loop: the jump leads to the loop's condition. The body begins
+ * with the values at the jump, as far as the loop does not change them.
+ */
+static void see_place(struct code_words *words, int64_t off, enum insn_kind kind)
+{
+	const struct code_join *join = find_join(words, off);
+
+	switch (kind) {
+	case INSN_RET:
+	case INSN_TRAP:
+		change_values(words, UINT32_MAX);
+		/* fall through */
+	case INSN_JMP:
+	case INSN_JMP_REG:
+	case INSN_JMP_MEM:
+	case INSN_JMP_OTHER:
+		if (join)
+			memcpy(words->values, join->values, sizeof(words->values));
+		break;
+	default:
+		if (join)
+			merge_values(words, words->values, join->values);
+		break;
+	}
+}
+
 /* Find the words that CODE uses. The list ends where the code cannot be decoded. */
 static void find_words(struct code_words *words, struct insn_decoder *decoder,
 		       const struct fact_code *code)
 {
-	struct insn insn;
+	struct insn insn = { .kind = INSN_NOP };
 
-	words->n = 0;
+	words->n = words->n_joins = 0;
 	words->n_values = FIRST_VALUE;
 	for (unsigned int reg = 0; reg < REGISTERS; reg++)
 		words->values[reg] = ++words->n_values;
 	words->values[REG_RDI] = ARGUMENT_VALUE;
-	for (uint32_t off = 0; code->bytes && off < code->n &&
-			       insn_decode(decoder, code->bytes + off, code->n - off, off, &insn);
-	     off += insn.n_bytes)
+	for (uint32_t off = 0; code->bytes && off < code->n; off += insn.n_bytes) {
+		see_place(words, off, insn.kind);
+		if (!insn_decode(decoder, code->bytes + off, code->n - off, off, &insn))
+			return;
 		see_code(words, decoder, &insn, code->bytes + off, code->n - off);
+		if (insn.kind == INSN_JCC || insn.kind == INSN_JMP)
+			see_jump(words, insn.value);
+	}
 }
 
 /* ---- facts ----------------------------------------------------------------------------------- */
@@ -365,9 +439,10 @@ static void learn_domain(struct fact_learner *l)
 {
 	const unsigned int minor = l->facts->at[FACT_MINOR_WORDS];
 	const unsigned int words[] = { minor, minor + 8, minor + 16, minor + 24 };
+	const bool is_old = !l->code[FACTS_OF_SAMPLE].bytes;
 	unsigned int id;
 
-	look_at(l, FACTS_OF_SAMPLE);
+	look_at(l, is_old ? FACTS_OF_OLD_SAMPLE : FACTS_OF_SAMPLE);
 	id = only_other(&l->words, ARGUMENT_VALUE, 4, NULL, 0);
 	set_fact(l, FACT_ID, id);
 	set_fact(l, FACT_UNIQUE_ID, id ? id + 8 : 0);

@@ -33,6 +33,18 @@ enum runtime_fact {
 	N_RUNTIME_FACTS
 };
 
+/*
+ * The facts that programs in the kernel use as constants: bpf/measure_frames.bpf.h, the scripts for
+ * bpftrace, and has_run_out() in bpf/profile.bpf.c. What they measure is refused where the code
+ * shows other offsets.
+ */
+enum {
+	KERNEL_CURRENT_STACK = 40,
+	KERNEL_STACK_HANDLER = 16,
+	KERNEL_YOUNG_PTR = 8,
+	KERNEL_YOUNG_TRIGGER = 32,
+};
+
 /* Why a fact is missing. */
 enum fact_fault {
 	FACT_KNOWN,
@@ -54,6 +66,7 @@ enum {
 	FACTS_OF_LIMIT,
 	FACTS_OF_HEAP_SIZE,
 	FACTS_OF_SAMPLE,
+	FACTS_OF_OLD_SAMPLE, /* the name of the same function in 5.1 */
 	FACTS_OF_CALLBACK,
 	FACTS_OF_DOMAIN_ID,
 	N_FACT_FUNCTIONS

@@ -174,6 +174,24 @@ static int find_uprobe_place(struct allocation *a, struct code_file *code,
 	return err;
 }
 
+/* Check that the words of the minor heap of OCaml 5 are where has_run_out() reads them. */
+static int check_minor_heap(struct ocp_ctx *ctx, const struct image_exe *exe,
+			    const struct runtime *runtime)
+{
+	static const enum runtime_fact needed[] = { FACT_YOUNG_PTR, FACT_YOUNG_TRIGGER };
+	static const char what[] = "allocation cannot be sampled";
+	const uint16_t *facts = runtime->facts.at;
+	int err = runtime_facts_need(ctx, &runtime->facts, exe->path, needed, 2, what);
+
+	if (!err && (facts[FACT_YOUNG_PTR] != KERNEL_YOUNG_PTR ||
+		     facts[FACT_YOUNG_TRIGGER] != KERNEL_YOUNG_TRIGGER))
+		err = ctx_error(ctx, -EPROTONOSUPPORT,
+				"%s: young_ptr or young_trigger is at another place than in OCaml "
+				"5.1 to 5.5: %s",
+				exe->path, what);
+	return err;
+}
+
 /* Check that small blocks can be sampled at the function SYMBOL. */
 static int check_small(struct ocp_ctx *ctx, const struct image_exe *exe,
 		       const struct runtime *runtime, const struct named_symbol *symbol)
@@ -185,7 +203,7 @@ static int check_small(struct ocp_ctx *ctx, const struct image_exe *exe,
 				 exe->path, symbol->name);
 	if (!runtime->has_domains && !runtime->places.caml_state)
 		return ctx_error(ctx, -ENODATA, "%s: has no symbol Caml_state", exe->path);
-	return 0;
+	return runtime->has_domains ? check_minor_heap(ctx, exe, runtime) : 0;
 }
 
 static int attach_small(struct allocation *a, struct code_file *code,

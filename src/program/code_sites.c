@@ -37,17 +37,23 @@ struct spot {
 /* ---- opening -------------------------------------------------------------------------------- */
 
 /*
- * Return true if the code runs in OCaml 5, where OCaml functions have separate stacks. If the file
- * is a library or plugin without a runtime, decide by its functions.
+ * Find out whether the code runs in OCaml 5, where OCaml functions have separate stacks. If the
+ * file is a library or plugin without a runtime, decide by its functions.
  */
-static bool has_ocaml_stacks(struct ocp_ctx *ctx, struct elf_file *elf,
-			     const struct functions *functions)
+static void find_stacks(struct code_sites *sites, const struct functions *functions)
 {
+	const uint16_t *facts;
 	struct runtime runtime;
 
-	if (runtime_recognise(ctx, elf, &runtime) == 0)
-		return runtime.has_domains;
-	return functions_have_ocaml_stacks(functions);
+	if (runtime_recognise(sites->ctx, sites->elf, &runtime) != 0) {
+		sites->has_ocaml_stacks = functions_have_ocaml_stacks(functions);
+		return;
+	}
+	facts = runtime.facts.at;
+	sites->has_ocaml_stacks = runtime.has_domains;
+	sites->has_other_stacks =
+		facts[FACT_CURRENT_STACK] && (facts[FACT_CURRENT_STACK] != KERNEL_CURRENT_STACK ||
+					      facts[FACT_STACK_HANDLER] != KERNEL_STACK_HANDLER);
 }
 
 int code_sites_open(struct ocp_ctx *ctx, struct elf_file *elf, const struct functions *functions,
@@ -73,7 +79,7 @@ int code_sites_open(struct ocp_ctx *ctx, struct elf_file *elf, const struct func
 		if (!n_entries || sites->entries[n_entries - 1] != va)
 			sites->entries[n_entries++] = va;
 	}
-	sites->has_ocaml_stacks = has_ocaml_stacks(ctx, elf, functions);
+	find_stacks(sites, functions);
 	sites->n_entries = n_entries;
 	return code_file_open(ctx, elf, sites->entries, n_entries, &sites->file);
 }
@@ -232,6 +238,10 @@ static int add_decoded(struct code_sites *sites, const struct function *function
 		return set_refusal(sites, "counted", fault, why);
 	if (needs->time && !is_c && decoded->no_time)
 		return set_refusal(sites, "timed", decoded->no_time, why);
+	if (needs->time && !is_c && sites->has_other_stacks)
+		return set_refusal(sites, "timed",
+				   "this OCaml keeps current_stack or its handler at other places",
+				   why);
 	err = add_code_site(sites, probe, !is_c && sites->has_ocaml_stacks, &beginning);
 	if (err || !needs->time)
 		return err;

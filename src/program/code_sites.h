@@ -30,6 +30,7 @@ struct code_sites {
 	uint64_t *entries;
 	size_t n_entries;
 	bool has_ocaml_stacks;
+	bool has_other_stacks; /* measure_frames.bpf.h does not know the layout of the stacks */
 	struct site *sites;
 	size_t n;
 };

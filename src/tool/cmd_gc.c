@@ -86,7 +86,7 @@ static int ask_for_phases(struct ocp_ctx *ctx, struct ocp_meter *meter, pid_t pi
 	if (!err)
 		err = request_phases(ctx, meter, prog->elf, &runtime, places);
 	ocp_program_free(prog);
-	if (!err && runtime.has_domains && runtime.places.state_tls)
+	if (!err && runtime.facts.at[FACT_UNIQUE_ID] && runtime.places.state_tls)
 		meter_split_by_domain(meter, &(struct engine_domains){
 						     .max = MAX_DOMAIN_ROWS,
 						     .tls = runtime.places.state_tls,
@@ -701,6 +701,18 @@ static int measure_gc(struct gc_session *s)
 	return EXIT_DONE;
 }
 
+/* Say so if this tool was never tested with the version of RUNTIME. */
+static void say_new_version(const struct runtime *runtime)
+{
+	enum { NEWEST_MAJOR = 5, NEWEST_MINOR = 5 };
+
+	if (runtime->major > NEWEST_MAJOR ||
+	    (runtime->major == NEWEST_MAJOR && runtime->minor > NEWEST_MINOR))
+		say("OCaml %s is newer than %d.%d, the newest version that was tested; its figures "
+		    "are where the code of its runtime reads them",
+		    runtime->version, NEWEST_MAJOR, NEWEST_MINOR);
+}
+
 static int run_gc(struct options *options)
 {
 	struct session session;
@@ -712,6 +724,8 @@ static int run_gc(struct options *options)
 	s.err = gc_reader_open(options->ctx, options->pid, &s.reader);
 	if (s.err)
 		return say_error(options->ctx, s.err);
+	if (!options->quiet)
+		say_new_version(gc_reader_runtime(s.reader));
 	/* Reading the figures needs no privilege; measuring pauses in the kernel does. */
 	if (gc_pauses_open(options->ctx, options->pid, &s.pauses) && !options->quiet)
 		say("pauses are not measured: %s", ocp_error(options->ctx));

@@ -461,13 +461,14 @@ enum {
 	THREAD_STACK_BYTES = 1 << 20,
 	THREAD_ROOM_BYTES = 64 * 1024,
 
-	/* Words of Caml_state: domain_state.tbl of OCaml 5.0 to 5.3. */
+	/* Words of Caml_state: domain_state.tbl of OCaml 5. */
 	YOUNG_START = 2,
 	YOUNG_END = 3,
 	FIRST_CURRENT_STACK = 4, /* index of current_stack in OCaml 5.0 */
 	LAST_CURRENT_STACK = 5,
-	C_STACK_AFTER = 3, /* distance in words from current_stack to c_stack */
-	CAML_STATE_WORDS = LAST_CURRENT_STACK + C_STACK_AFTER + 1,
+	/* The distance in words from current_stack to c_stack is 3 in OCaml, 7 in OxCaml. */
+	MAX_C_STACK_AFTER = 8,
+	CAML_STATE_WORDS = LAST_CURRENT_STACK + MAX_C_STACK_AFTER + 1,
 	/* index of the word in struct stack_info that has the upper end of the stack */
 	HANDLER = 2,
 };
@@ -532,12 +533,13 @@ static uint64_t fiber_c_stack(pid_t pid, const struct user_regs_struct *regs)
 	    regs->r15 > state[YOUNG_END])
 		return 0;
 	for (int i = FIRST_CURRENT_STACK; i <= LAST_CURRENT_STACK; i++) {
-		const uint64_t c_stack = state[i + C_STACK_AFTER];
-
-		if (regs->rsp > state[i] && read_memory(pid, state[i], stack, sizeof(stack)) &&
-		    regs->rsp < stack[HANDLER] &&
-		    read_memory(pid, c_stack, &of_link, sizeof(of_link)) && of_link == state[i])
-			return c_stack;
+		if (regs->rsp <= state[i] || !read_memory(pid, state[i], stack, sizeof(stack)) ||
+		    regs->rsp >= stack[HANDLER])
+			continue;
+		for (int j = i + 1; j <= i + MAX_C_STACK_AFTER; j++)
+			if (read_memory(pid, state[j], &of_link, sizeof(of_link)) &&
+			    of_link == state[i])
+				return state[j];
 	}
 	return 0;
 }
