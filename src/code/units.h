@@ -37,8 +37,9 @@ int units_finish(struct ocp_ctx *ctx, struct units *units);
 void units_free(struct units *units);
 
 /*
- * Return the unit with whose symbol SYMBOL begins; NULL if there is none. If there are several such
- * units, return the one with the longest symbol.
+ * Return the unit of the function SYMBOL; NULL if there is none. It is the unit with whose symbol
+ * SYMBOL begins; if there are several such units, the one with the longest symbol. A structured
+ * name contains its unit.
  */
 const struct unit *units_of_symbol(const struct units *units, const char *symbol);
 /* Return the unit whose code contains VA; NULL if there is none. */
