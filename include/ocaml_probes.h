@@ -116,6 +116,37 @@ OCP_API void ocp_ctx_allow_gigatext(struct ocp_ctx *ctx, bool allow);
 /* The version of the library, for example "0.1.0". */
 OCP_API const char *ocp_version(void);
 
+/* ---- names of functions ------------------------------------------------------------------- */
+
+/*
+ * Write to NAME the name that people write for the OCaml function whose symbol is SYMBOL:
+ *
+ *	camlService__find_531			Service.find (OCaml 4.x and 5.0)
+ *	camlMylib__Service.find_531		Mylib.Service.find (OCaml 5.1 and later)
+ *	camlStdlib__$40_197			Stdlib.(@)
+ *	camlStdlib__List__map_94		List.map
+ *	camlDune__exe__Service.find_531		Service.find
+ *	camlService__fun_1257			Service.fun_1257: an anonymous function
+ *	camlService__entry			Service.entry: it runs the top level of Service
+ *	_CamlU3FooM3BarF3bazD1_D6_		Foo.Bar.baz (structured names of OxCaml)
+ *	_CamlU3FooF3barL0_D1_D7_		Foo.bar.fun_7: an anonymous function in Foo.bar
+ *	_CamlU3FooIU3BarF3quxD1_D8_		Foo.(specialization_of).Bar.qux: a copy in Foo
+ *
+ * The prefixes "Stdlib." and "Dune__exe." are omitted before another module. The compiler's number,
+ * which makes symbols unique, is a part of the name only if the function is anonymous. A flat
+ * symbol (caml...) lacks the modules inside of a file: Service.Cache.find is Service.find, too. In
+ * OCaml 4.x and OxCaml, a flat symbol does not show where the name of its file ends: the name is
+ * taken to end after the last module name that begins with a capital letter.
+ *
+ * Returns the length of the whole name; 0 if SYMBOL is not the symbol of an OCaml function, if it
+ * is damaged, or if its name is longer than 1023 bytes. As with snprintf(3), NAME is cut to fit
+ * into NAME_BYTES and always ends with NUL; the name was cut if the result is not less than
+ * NAME_BYTES. If NAME_BYTES is 0, NAME may be NULL. For the result 0, NAME is set to "". The name
+ * is valid UTF-8 without control characters, whatever SYMBOL contains. The function needs no ctx,
+ * allocates no memory, and may be called by several threads at a time.
+ */
+OCP_API size_t ocp_demangle(const char *symbol, char *name, size_t name_bytes);
+
 /* ---- the probes of a file ----------------------------------------------------------------- */
 
 /*

@@ -5,8 +5,9 @@
  *
  *	"caml" UNIT SEPARATOR IDENTIFIER "_" STAMP
  *
- * The separator is "__" in 4.x, and "." from 5.1 on. Characters that an assembler does not accept
- * are written $xx. A dot in the unit's path is "__" in every version.
+ * The separator is "__" in 4.x and in OxCaml, and "." from 5.1 on. Characters that an assembler
+ * does not accept are written $xx. A dot in the unit's path is "__" in every version. OxCaml can
+ * also write structured names, which are described below.
  *
  * In 4.x the separator is also legal in an identifier. If the caller does not know the unit, the
  * unit is taken to end after the last module name: a name between separators that begins with a
@@ -25,8 +26,10 @@
 
 #include "base/sanitize.h"
 #include "base/strbuf.h"
+#include "ocaml_probes.h"
 
-#define DUNE "Dune__exe"
+#define DUNE	   "Dune__exe"
+#define STRUCTURED "_Caml"
 
 static bool is_capital(char c)
 {
@@ -100,6 +103,17 @@ static size_t character_bytes(const char *text)
 	const size_t n = utf8_character_bytes(text);
 
 	return n > 1 && !unsafe_bytes(text) ? n : 0;
+}
+
+static bool is_harmless(const char *text)
+{
+	for (size_t at = 0, n; text[at]; at += n) {
+		n = character_bytes(text + at);
+		if (n == 0 && (text[at] <= ' ' || text[at] >= 0x7f))
+			return false;
+		n = n ? n : 1;
+	}
+	return true;
 }
 
 /* Return true if all escapes beyond ASCII in TEXT are characters of UTF-8. */
@@ -177,18 +191,32 @@ static bool begins_with_module(const char *rest)
 	return next && next[2];
 }
 
+/*
+ * Return true if the identifier after "__" at TEXT is an index operator of OxCaml: "__.$25$28$29"
+ * is .%(). In stock OCaml "M__." is the end of the unit M__; but no operator is called %().
+ */
+static bool begins_index_operator(const char *text)
+{
+	return text_begins_with(text, "__.$") && !text_begins_with(text, "__.$28") &&
+	       (strstr(text, "$28") || strstr(text, "$5b") || strstr(text, "$7b"));
+}
+
 /* Return the end of the unit in SYMBOL, from the symbol alone; NULL if SYMBOL has no separator. */
 static const char *end_of_unit(const char *symbol)
 {
 	const char *at = symbol + strlen("caml"), *end = strchr(at, '.');
 	const char *place = strstr(at, "fn$5b");
+	const size_t bytes = strlen(at);
 
 	/*
 	 * If the dot is a part of a file's name in the identifier (see is_anonymous()), it does not
 	 * end the unit.
 	 */
 	if (end && (!place || place > end))
-		return end;
+		return end - at > 2 && begins_index_operator(end - 2) ? end - 2 : end;
+	/* Each function but the initialiser has a stamp. */
+	if (bytes > strlen("__entry") && strcmp(at + bytes - strlen("__entry"), "__entry") == 0)
+		return at + bytes - strlen("__entry");
 	while ((end = strstr(at + 1, "__"))) {
 		if (text_begins_with(symbol, "camlDune__exe__") &&
 		    end == symbol + strlen("camlDune") &&
@@ -225,14 +253,15 @@ static bool equals_word(const char *text, size_t bytes, const char *word)
 	return strlen(word) == bytes && memcmp(text, word, bytes) == 0;
 }
 
-/* Return true if IDENTIFIER belongs to a symbol that each unit has and that is not a function. */
-static bool is_other_symbol(const char *identifier)
+/* Return true if SYMBOL is one that each unit has and that is not a function. */
+static bool is_other_symbol(const char *symbol)
 {
 	static const char *const others[] = { "code_begin", "code_end",	  "data_begin",
 					      "data_end",   "frametable", "gc_roots" };
+	size_t bytes;
 
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-		if (strcmp(identifier, others[i]) == 0)
+		if (ocaml_name_is_mark(symbol, others[i], &bytes))
 			return true;
 	return false;
 }
@@ -291,11 +320,360 @@ static void put_function(struct name_writer *w, const char *identifier, struct o
 	put_identifier(w, number, strlen(number));
 }
 
+/* ---- structured names ----------------------------------------------------------------------- */
+
+/*
+ * OxCaml's structured names are described in utils/structured_mangling.ml and .mli of its source:
+ *
+ *	"_Caml" ITEM...
+ *
+ * The first item is the compilation unit. The others are what contains the function, from outside
+ * in, and the function itself:
+ *
+ *	U NAME		a compilation unit, as in flat names: "Stdlib__List"
+ *	M NAME		a module
+ *	O NAME		a class
+ *	F NAME		a function
+ *	L NUMBER	an anonymous function: its number among those of what contains it
+ *	S NUMBER	an anonymous module
+ *	Z NUMBER	a lazy expression
+ *	P NUMBER	a partial application; NUMBER items follow: the path of the applied function
+ *	I		the rest is a path from its unit on: the function is a copy of that one
+ *	D NUMBER	a stamp: that of the function or, at the end, that of its code
+ *
+ * A NUMBER is decimal and ends with "_". A NAME is its length in bytes (decimal), and letters,
+ * digits and "_". If the name has other characters or begins with a digit, "u" precedes the length,
+ * and the bytes are: for each run of other characters, the number of letters since the previous run
+ * (base 26, A is 0) and the characters in hexadecimal; then "_"; then all letters.
+ *
+ * The items L, S, Z, P and D are those of oxcaml/oxcaml pull request 7150 (September 2026). Before,
+ * L, S, Z and P have a NAME instead of a NUMBER: FILE_LINE_COL. Stamps are not items then: that of
+ * the function is a part of its name ("F6find_3"), and that of its code is at the end of the
+ * symbol: "_5_code", or "_5".
+ */
+
+struct structured_reader {
+	const char *at, *end;
+};
+
+struct structured_item {
+	char tag;
+	char name[OCAML_NAME_BYTES]; /* "": none */
+	size_t number;
+};
+
+static bool is_output_character(char c)
+{
+	return is_letter_of_name(c) && c != '\'' && (unsigned char)c < 0x80;
+}
+
+/* Read a decimal number without leading zeros; false if it is above UINT32_MAX. */
+static bool read_decimal(struct structured_reader *r, size_t *value)
+{
+	const char *start = r->at;
+
+	*value = 0;
+	while (r->at < r->end && is_name_digit(*r->at)) {
+		*value = 10 * *value + (size_t)(*r->at++ - '0');
+		if (*value > UINT32_MAX)
+			return false;
+	}
+	return r->at > start && (*start != '0' || r->at == start + 1);
+}
+
+/* Append N bytes at TEXT to NAME, whose length is *BYTES. Returns false if there is no room. */
+static bool append_bytes(char name[OCAML_NAME_BYTES], size_t *bytes, const char *text, size_t n)
+{
+	if (n >= OCAML_NAME_BYTES - *bytes)
+		return false;
+	memcpy(name + *bytes, text, n);
+	*bytes += n;
+	name[*bytes] = '\0';
+	return true;
+}
+
+/*
+ * Read a run of other characters in [R->at, R->end): take letters from *LETTERS, which end at
+ * LETTERS_END, and append them and the run to NAME.
+ */
+static bool read_run(struct structured_reader *r, const char **letters, const char *letters_end,
+		     char name[OCAML_NAME_BYTES], size_t *bytes)
+{
+	const char *start = r->at;
+	size_t n = 0;
+
+	while (r->at < r->end && is_capital(*r->at)) {
+		n = 26 * n + (size_t)(*r->at++ - 'A');
+		if (n > (size_t)(letters_end - *letters))
+			return false;
+	}
+	if (r->at == start || !append_bytes(name, bytes, *letters, n))
+		return false;
+	*letters += n;
+	start = r->at;
+	while (r->end - r->at >= 2 && hex_digit(r->at[0]) >= 0 && hex_digit(r->at[1]) >= 0) {
+		const char c = (char)(16 * hex_digit(r->at[0]) + hex_digit(r->at[1]));
+
+		if (!c || is_output_character(c) || !append_bytes(name, bytes, &c, 1))
+			return false;
+		r->at += 2;
+	}
+	return r->at > start;
+}
+
+/* Decode the N bytes at TEXT, which "u" and a length precede. */
+static bool decode_runs(const char *text, size_t n, char name[OCAML_NAME_BYTES])
+{
+	const char *separator = memchr(text, '_', n), *letters = separator ? separator + 1 : text;
+	struct structured_reader runs = { text, separator };
+	size_t bytes = 0;
+
+	if (!separator)
+		return false;
+	while (runs.at < runs.end)
+		if (!read_run(&runs, &letters, text + n, name, &bytes))
+			return false;
+	return append_bytes(name, &bytes, letters, (size_t)(text + n - letters));
+}
+
+/* Read a NAME. Returns false if it is damaged, or has characters that are unsafe to print. */
+static bool read_item_name(struct structured_reader *r, char name[OCAML_NAME_BYTES])
+{
+	const bool has_runs = r->at < r->end && *r->at == 'u';
+	size_t n, bytes = 0;
+	const char *text;
+
+	r->at += has_runs;
+	if (!read_decimal(r, &n) || n == 0 || n > (size_t)(r->end - r->at))
+		return false;
+	text = r->at;
+	r->at += n;
+	if (!has_runs && is_name_digit(*text))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!is_output_character(text[i]))
+			return false;
+	return (has_runs ? decode_runs(text, n, name) : append_bytes(name, &bytes, text, n)) &&
+	       name[0] && is_harmless(name);
+}
+
+/* Return true if TEXT is FILE_LINE_COL. */
+static bool is_location(const char *text)
+{
+	const char *at = text + strlen(text);
+
+	for (int i = 0; i < 2; i++) {
+		const char *end = at;
+
+		while (at > text && is_name_digit(at[-1]))
+			at--;
+		if (at == end || at == text || *--at != '_')
+			return false;
+	}
+	return true;
+}
+
+/* Return true if TAG begins an item. */
+static bool is_tag(char tag)
+{
+	return tag && strchr("UMOFLSZPID", tag);
+}
+
+/*
+ * Read the NUMBER of an item, or its FILE_LINE_COL instead; the number is then 0. After a NUMBER
+ * the next item or the end of the symbol follows: "S5_" differs from "S5_42_7", which has no file.
+ */
+static bool read_number(struct structured_reader *r, struct structured_item *item)
+{
+	const char *start = r->at;
+
+	if (read_decimal(r, &item->number) && r->at < r->end && *r->at++ == '_' &&
+	    (r->at == r->end || is_tag(*r->at)))
+		return true;
+	r->at = start;
+	item->number = 0;
+	return item->tag != 'D' && read_item_name(r, item->name) && is_location(item->name);
+}
+
+/* Return true if NAME is that of a compilation unit. */
+static bool is_unit_name(const char *name)
+{
+	size_t at = 0;
+
+	while (is_letter_of_name(name[at]))
+		at++;
+	return !name[at] && (is_capital(name[0]) || (unsigned char)name[0] >= 0x80);
+}
+
+static bool read_item(struct structured_reader *r, struct structured_item *item)
+{
+	item->tag = r->at < r->end ? *r->at++ : '\0';
+	item->name[0] = '\0';
+	item->number = 0;
+	switch (item->tag) {
+	case 'U':
+		return read_item_name(r, item->name) && is_unit_name(item->name);
+	case 'M':
+	case 'O':
+	case 'F':
+		return read_item_name(r, item->name);
+	case 'L':
+	case 'S':
+	case 'Z':
+	case 'P':
+	case 'D':
+		return read_number(r, item);
+	default:
+		return item->tag == 'I';
+	}
+}
+
+/* Skip N items, and those that follow a partial application among them. */
+static bool skip_items(struct structured_reader *r, size_t n)
+{
+	struct structured_item item;
+
+	for (; n; n--) {
+		if (n > (size_t)(r->end - r->at) || !read_item(r, &item))
+			return false;
+		if (item.tag == 'P')
+			n += item.number;
+	}
+	return true;
+}
+
+/*
+ * Read the stamps at the end of the symbol, and remove the stamp of the function from LAST, the
+ * function's item.
+ */
+static bool read_stamps(struct structured_reader *r, struct structured_item *last, uint32_t *stamp)
+{
+	struct structured_item item;
+	size_t bytes = strlen(last->name), number = 0;
+	uint32_t first;
+
+	if (r->at < r->end && *r->at == '_') {
+		r->at++;
+		if (!read_decimal(r, &number))
+			return false;
+		if (strcmp(r->at, "_code") == 0 && last->tag == 'F' &&
+		    take_stamp(last->name, &bytes, &first))
+			last->name[bytes] = '\0';
+		r->at += strcmp(r->at, "_code") == 0 ? strlen("_code") : 0;
+	}
+	while (r->at < r->end) {
+		if (!read_item(r, &item) || item.tag != 'D')
+			return false;
+		number = item.number;
+	}
+	*stamp = (uint32_t)number;
+	return true;
+}
+
+/* Write the name of ITEM; an operator in parentheses, as OCaml does. Others have no name. */
+static void put_item(struct name_writer *w, const struct structured_item *item)
+{
+	const size_t bytes = strlen(item->name);
+	bool has_other = false;
+
+	for (size_t i = 0; i < bytes; i++)
+		has_other |= !is_letter_of_name(item->name[i]);
+	if (has_other)
+		put_char(w, '(');
+	put_plain(w, item->name, bytes);
+	if (has_other)
+		put_char(w, ')');
+}
+
+/*
+ * Write the path to the function, up to its own name, which becomes *LAST. Where other functions
+ * and modules have no names, the path lacks them, as do the paths in debug information.
+ */
+static bool put_containing_items(struct name_writer *w, struct structured_reader *r,
+				 struct structured_item *last)
+{
+	struct structured_item item;
+
+	last->tag = 'U';
+	while (r->at < r->end && *r->at != '_' && *r->at != 'D') {
+		if (!read_item(r, &item) || !skip_items(r, item.tag == 'P' ? item.number : 0))
+			return false;
+		if (last->tag == 'M' || last->tag == 'O' || last->tag == 'F') {
+			put_item(w, last);
+			put_char(w, '.');
+		}
+		*last = item;
+		if (item.tag == 'U')
+			return false;
+		if (item.tag != 'I')
+			continue;
+		put_plain(w, "(specialization_of).", strlen("(specialization_of)."));
+		if (!read_item(r, last) || last->tag != 'U')
+			return false;
+		put_path(w, last->name, strlen(last->name));
+		put_char(w, '.');
+	}
+	return last->tag != 'U';
+}
+
+/* Decode PATH, a structured name without "_Caml". */
+static bool decode_structured(const char *path, struct ocaml_name *name)
+{
+	struct name_writer w = { .to = name->text };
+	struct structured_reader r = { path, path + strlen(path) };
+	struct structured_item item;
+	char number[16];
+
+	if (!read_item(&r, &item) || item.tag != 'U')
+		return false;
+	put_path(&w, item.name, strlen(item.name));
+	name->path_bytes = w.at;
+	put_char(&w, '.');
+	if (!put_containing_items(&w, &r, &item) || !read_stamps(&r, &item, &name->stamp))
+		return false;
+	name->kind = strchr("LSZP", item.tag) ? OCAML_ANONYMOUS : OCAML_NAMED;
+	if (name->kind == OCAML_ANONYMOUS) {
+		snprintf(number, sizeof(number), "fun_%" PRIu32, name->stamp);
+		put_plain(&w, number, strlen(number));
+	} else {
+		put_item(&w, &item);
+	}
+	name->short_at = ocaml_name_short_at(name->text);
+	if (name->short_at > name->path_bytes)
+		name->short_at = 0;
+	return !w.is_full;
+}
+
+bool ocaml_name_unit(const char *symbol, char unit[OCAML_NAME_BYTES])
+{
+	struct name_writer w = { .to = unit };
+	struct structured_reader r;
+	struct structured_item item;
+	char escape[4];
+
+	if (!text_begins_with(symbol, STRUCTURED))
+		return false;
+	r = (struct structured_reader){ symbol + strlen(STRUCTURED), symbol + strlen(symbol) };
+	if (!read_item(&r, &item) || item.tag != 'U')
+		return false;
+	put_plain(&w, "caml", 4);
+	for (const char *at = item.name; *at; at++) {
+		snprintf(escape, sizeof(escape), "$%02x", (unsigned char)*at);
+		if (is_output_character(*at))
+			put_char(&w, *at);
+		else
+			put_plain(&w, escape, 3);
+	}
+	return !w.is_full;
+}
+
 bool ocaml_name_decode(const char *symbol, const char *unit, struct ocaml_name *name)
 {
 	struct name_writer w = { .to = name->text };
 	const char *end, *identifier;
 
+	if (text_begins_with(symbol, STRUCTURED))
+		return decode_structured(symbol + strlen(STRUCTURED), name);
 	if (!text_begins_with(symbol, "caml") || !is_capital(symbol[4]))
 		return false;
 	if (unit && !text_begins_with(symbol, unit))
@@ -304,7 +682,7 @@ bool ocaml_name_decode(const char *symbol, const char *unit, struct ocaml_name *
 	if (!end || (*end != '.' && !text_begins_with(end, "__")))
 		return false;
 	identifier = end + (*end == '.' ? 1 : 2);
-	if (!*identifier || is_other_symbol(identifier))
+	if (!*identifier || is_other_symbol(symbol))
 		return false;
 	name->stamp = 0;
 	name->kind = OCAML_NAMED;
@@ -331,17 +709,6 @@ static size_t part_bytes(const char *path)
 		if (!end[1] || end[1] == '.' || end[1] == '#')
 			return (size_t)(end + 1 - path);
 	return strlen(path);
-}
-
-static bool is_harmless(const char *text)
-{
-	for (size_t at = 0, n; text[at]; at += n) {
-		n = character_bytes(text + at);
-		if (n == 0 && (text[at] <= ' ' || text[at] >= 0x7f))
-			return false;
-		n = n ? n : 1;
-	}
-	return true;
 }
 
 /*
@@ -581,4 +948,24 @@ bool ocaml_name_normalise(const char *text, char name[OCAML_NAME_BYTES], int64_t
 	if (has_other && text[at] != '(')
 		put_char(&w, ')');
 	return !w.is_full;
+}
+
+/* ---- the public interface ------------------------------------------------------------------- */
+
+size_t ocp_demangle(const char *symbol, char *name, size_t name_bytes)
+{
+	struct ocaml_name decoded = { .kind = OCAML_NAMED };
+	const bool is_function = ocaml_name_decode(symbol, NULL, &decoded);
+	const char *text = is_function ? decoded.text + decoded.short_at : "";
+	size_t n = strlen(text);
+
+	if (name_bytes && n >= name_bytes)
+		/* Do not cut a multi-byte character. */
+		for (n = name_bytes - 1; n && ((unsigned char)text[n] & 0xc0) == 0x80; n--)
+			;
+	if (name_bytes) {
+		memcpy(name, text, n);
+		name[n] = '\0';
+	}
+	return strlen(text);
 }

@@ -9,6 +9,12 @@
  *	camlStdlib__$40_197						Stdlib.(@)
  *	camlService__fun_1257						Service.fun_1257, anonymous
  *	camlService__entry						Service.entry, initialiser
+ *
+ * OxCaml (-name-mangling-scheme structured) writes the whole path to the function:
+ *
+ *	_CamlU7ServiceM5CacheF4findD2_D531_	Service.Cache.find	stamp 531
+ *	_CamlU7ServiceF4findL0_D3_D1257_	Service.find.fun_1257, anonymous, stamp 1257
+ *	_CamlU7ServiceIU3LibF3mapD1_D7_		Service.(specialization_of).Lib.map	stamp 7
  */
 #ifndef CODE_OCAML_NAME_H
 #define CODE_OCAML_NAME_H
@@ -32,7 +38,7 @@ struct ocaml_name {
 	 */
 	char text[OCAML_NAME_BYTES];
 	size_t short_at;
-	size_t path_bytes; /* length of the module path in the text: "Stdlib.List" */
+	size_t path_bytes; /* length of the unit's path in the text: "Stdlib.List" */
 	uint32_t stamp;	   /* the compiler's number, unique in the compilation unit; 0: none */
 	enum ocaml_name_kind kind;
 };
@@ -40,9 +46,16 @@ struct ocaml_name {
 /*
  * Decode SYMBOL. UNIT is the symbol of the compilation unit of SYMBOL ("camlMylib__Service"). UNIT
  * is NULL if the unit is unknown: the unit's name then ends after the last module name in SYMBOL.
- * Returns false if SYMBOL is not the symbol of an OCaml function, or if its name is too long.
+ * Structured names contain their unit, so UNIT is ignored. Returns false if SYMBOL is not the
+ * symbol of an OCaml function, or if its name is too long.
  */
 bool ocaml_name_decode(const char *symbol, const char *unit, struct ocaml_name *name);
+
+/*
+ * If SYMBOL is a structured name, set UNIT to the symbol of its compilation unit, with which the
+ * unit's marks begin, and return true.
+ */
+bool ocaml_name_unit(const char *symbol, char unit[OCAML_NAME_BYTES]);
 
 /*
  * Insert into TEXT, the name of a function, the modules and functions of its file that contain the

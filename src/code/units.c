@@ -151,7 +151,10 @@ void units_free(struct units *units)
 const struct unit *units_of_symbol(const struct units *units, const char *symbol)
 {
 	const struct unit *longest = NULL, *unit;
+	char of_structured[OCAML_NAME_BYTES];
 
+	if (ocaml_name_unit(symbol, of_structured))
+		return find_unit(units, of_structured, strlen(of_structured));
 	for (const char *at = symbol; *at; at++)
 		if ((at[0] == '.' || (at[0] == '_' && at[1] == '_')) &&
 		    (unit = find_unit(units, symbol, (size_t)(at - symbol))))

@@ -37,8 +37,9 @@ int units_finish(struct ocp_ctx *ctx, struct units *units);
 void units_free(struct units *units);
 
 /*
- * Return the unit whose symbol is the beginning of SYMBOL; NULL if there is none. If there are
- * several such units, return the one with the longest symbol.
+ * Return the unit of the function SYMBOL; NULL if there is none. SYMBOL begins with the symbol of
+ * this unit; if it begins with the symbols of several units, the one with the longest symbol is
+ * returned. A structured name contains the name of its unit.
  */
 const struct unit *units_of_symbol(const struct units *units, const char *symbol);
 /* Return the unit whose code contains VA; NULL if there is none. */

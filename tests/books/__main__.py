@@ -15,6 +15,7 @@ MODULES = {
     "pairs": "pairs intervals times slow pauses",
     "values": "by named floats",
     "stacks": "stacks shares",
+    "names": "demangled",
     "frames": "tables backtraces line_numbers",
     "memprof": "events",
 }

@@ -34,6 +34,10 @@ test_fuzz_regular_expressions() {
 	fuzz fuzz_regexp 10000
 }
 
+test_fuzz_the_names_of_functions() {
+	fuzz fuzz_names 50000
+}
+
 test_fuzz_the_server() {
 	fuzz fuzz_serve 5000
 }
