@@ -10,8 +10,9 @@
  *
  * The phases were checked with uprobes. On 4.13.1 and 4.14.1, their numbers equal the numbers that
  * programs print at exit with OCAMLRUNPARAM=v=0x400. (Compactions are not counted as calls of
- * caml_compact_heap, because 3 calls made 6 compactions.) On 5.3.0, 5.4.1 and 5.5.2, with four
- * domains, the numbers equal those of runtime_events: a pause is what the runtime reports as one.
+ * caml_compact_heap, because 3 calls made 6 compactions.) On 5.1.0, 5.3.0, 5.4.1 and 5.5.2, with
+ * four domains, the numbers equal those of runtime_events: a pause is what the runtime reports as
+ * one.
  * In functions there is more: a waiting domain calls handle_incoming (311 000 calls, 323 pauses)
  * and major_collection_slice very often without any work to do. The rows with functions for 5.1 to
  * 5.3 are for files whose code does not show the calls that report events.

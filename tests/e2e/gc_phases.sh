@@ -133,7 +133,8 @@ check_events_of_built() { # ROUNDS WORKERS PHASE=PERCENT...
 	for name in "${names[@]}"; do
 		finds "^$name: " "$TMP/compared" || fail "no $name: $(cat "$TMP/compared")"
 	done
-	eq "$(measured "$TMP/counts" | sed -n 's/^gc:major_cycle //p')" \
+	# The total of 5.1 has cycles outside of the measured time: a program that quits at once has some, too.
+	[[ $VERSION = 5.1.* ]] || eq "$(measured "$TMP/counts" | sed -n 's/^gc:major_cycle //p')" \
 		"$(sed -n 's/^major_collections: //p' "$(output_of)")" "cycles"
 }
 
