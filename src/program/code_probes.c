@@ -414,7 +414,9 @@ static int choose_phase(struct code_finder *f, struct code_wish *wish)
 
 	if (err)
 		return err == -ENODATA ? 0 : err;
-	err = gc_phases_find(f->ctx, f->prog->elf, &runtime, phases);
+	/* All code of the file is searched: once is enough. */
+	if (!phases[0].name)
+		err = gc_phases_find(f->ctx, f->prog->elf, &runtime, phases);
 	for (size_t i = 0; !err && i < N_GC_PHASES; i++) {
 		if (strcmp(phases[i].name, wish->text) != 0)
 			continue;

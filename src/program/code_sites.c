@@ -525,22 +525,87 @@ static int add_pause(struct code_sites *sites, const struct gc_phase *phase, uin
 }
 
 /*
- * Add sites at the two call instructions that begin and end a pause. The kernel can emulate call
- * instructions. The stack has the same depth at both.
+ * Set *DEPTH to the depth of the stack before the instruction of CALL: rsp at the entry of the
+ * function minus rsp. Return false if it is unknown.
  */
-static int add_calls(struct code_sites *sites, const struct gc_event_calls *calls, uint32_t probe,
-		     bool needs_time)
+static bool depth_at(struct code_sites *sites, const struct gc_event_call *call, int32_t *depth)
 {
-	const struct spot begin = { .va = calls->begin_va,
-				    .cost = CODE_EMULATED,
-				    .events = SITE_COUNTS | (needs_time ? SITE_BEGINS : 0),
-				    .is_flat = true };
-	const struct spot end = {
-		.va = calls->end_va, .cost = CODE_EMULATED, .events = SITE_ENDS, .is_flat = true
-	};
-	const int err = add_code_site(sites, probe, false, &begin);
+	struct code_flow *flow = code_file_flow(sites->file);
+	struct code_bytes bytes;
+	uint32_t number;
 
-	return err || !needs_time ? err : add_code_site(sites, probe, false, &end);
+	*depth = 0;
+	if (code_file_bytes(sites->file, true, call->function_va, call->function_bytes, &bytes) ||
+	    code_flow_read(flow, &bytes, sites->file) ||
+	    !code_flow_find(flow, (int64_t)(call->va - call->function_va), &number) ||
+	    flow->depths[number].kind != DEPTH_KNOWN)
+		return false;
+	*depth = flow->depths[number].value;
+	return true;
+}
+
+/*
+ * Return true if the function at FUNCTION_VA has calls that begin pauses of PLACE if and only if it
+ * has calls that end them.
+ */
+static bool stays_in_function(const struct gc_phase_place *place, uint64_t function_va)
+{
+	bool has[2] = { false, false };
+
+	for (size_t i = 0; i < place->n_calls; i++)
+		if (place->calls[i].function_va == function_va)
+			has[place->calls[i].is_end] = true;
+	return has[0] == has[1];
+}
+
+/*
+ * Set DEPTHS to the depths of the stack at the calls of PLACE. Return false if a pause would have
+ * one frame at its begin and another at its end.
+ */
+static bool find_depths(struct code_sites *sites, const struct gc_phase_place *place,
+			int32_t depths[MAX_GC_PHASE_CALLS])
+{
+	bool are_known = true, has_jump = false;
+
+	for (size_t i = 0; i < place->n_calls; i++) {
+		if (!stays_in_function(place, place->calls[i].function_va))
+			return false;
+		are_known &= depth_at(sites, &place->calls[i], &depths[i]);
+		has_jump |= place->calls[i].is_jump;
+	}
+	/* The stack has the same depth at all calls of a C function. */
+	if (!are_known)
+		memset(depths, 0, place->n_calls * sizeof(*depths));
+	return are_known || !has_jump;
+}
+
+/*
+ * Add sites at the instructions that call caml_ev_begin or caml_ev_end. The kernel can emulate
+ * calls and jumps. Pauses are matched by their frames if the phase is part of several pairs.
+ */
+static int add_calls(struct code_sites *sites, const struct gc_phase_place *place, uint32_t probe,
+		     bool needs_time, char **why)
+{
+	int32_t depths[MAX_GC_PHASE_CALLS] = { 0 };
+	int err = 0;
+
+	if (needs_time && !find_depths(sites, place, depths))
+		return set_refusal(sites, "timed", "it ends with another frame than it begins",
+				   why);
+	for (size_t i = 0; !err && i < place->n_calls; i++) {
+		const struct gc_event_call *call = &place->calls[i];
+		struct spot spot = { .va = call->va,
+				     .cost = CODE_EMULATED,
+				     .depth = depths[i],
+				     .events = SITE_ENDS,
+				     .is_flat = true };
+
+		if (!call->is_end)
+			spot.events = SITE_COUNTS | (needs_time ? SITE_BEGINS : 0);
+		if (!call->is_end || needs_time)
+			err = add_code_site(sites, probe, false, &spot);
+	}
+	return err;
 }
 
 /* Add a site at the function whose calls are the events of a phase. */
@@ -557,25 +622,24 @@ static int add_counted(struct code_sites *sites, const struct gc_phase_place *pl
 int code_sites_add_phase(struct code_sites *sites, const struct gc_phase_place *place,
 			 uint32_t probe, const struct code_needs *needs, char **why)
 {
-	const struct gc_phase *phase = place->phase;
 	bool is_counted = !place->counted_va;
 	struct spot begin, end;
 	int err = 0;
 
 	*why = NULL;
-	if (needs->time && !place->timed_vas[0])
+	if (needs->time && !gc_phase_is_timed(place))
 		return set_refusal(sites, "timed", "it has no duration", why);
+	if (place->n_calls)
+		return add_calls(sites, place, probe, needs->time, why);
 	for (size_t i = 0; !err && i < 2; i++) {
 		const uint64_t va = place->timed_vas[i];
 
-		if (phase->events[i]) {
-			err = add_calls(sites, &place->calls[i], probe, needs->time);
-		} else if (va && needs->time && !needs->bounds &&
-			   find_pause(sites, place, va, &begin, &end)) {
+		if (va && needs->time && !needs->bounds &&
+		    find_pause(sites, place, va, &begin, &end)) {
 			is_counted |= begin.events & SITE_COUNTS;
 			err = add_two(sites, probe, &begin, &end);
 		} else if (va) {
-			err = add_pause(sites, phase, va, probe, needs->time);
+			err = add_pause(sites, place->phase, va, probe, needs->time);
 		}
 	}
 	return err || is_counted ? err : add_counted(sites, place, probe, needs->time);

@@ -61,8 +61,8 @@ static int request_phases(struct ocp_ctx *ctx, struct ocp_meter *meter, const st
 		if (gc_phase_check(ctx, elf, runtime, &places[i]) || places[i].phase->only_if_true)
 			continue;
 		n++;
-		err = places[i].timed_vas[0] ? ocp_meter_time(meter, places[i].name, NULL)
-					     : ocp_meter_count(meter, places[i].name);
+		err = gc_phase_is_timed(&places[i]) ? ocp_meter_time(meter, places[i].name, NULL)
+						    : ocp_meter_count(meter, places[i].name);
 	}
 	/* If no phase can be measured, the ctx has the message about the last phase. */
 	return err || n ? err : -ENODATA;

@@ -2,10 +2,14 @@
 (* The books of OCaml 5. events FOLDER PID reads all that the process has written to its ring, and prints
    a line for each phase and domain: name, domain, spans, nanoseconds. *)
 
-let name = function
-  | Runtime_events.EV_MINOR -> Some "gc:minor"
-  | EV_MAJOR_SLICE -> Some "gc:major_slice"
-  | EV_STW_LEADER | EV_STW_HANDLER -> Some "gc:stw"
+(* By names: older versions lack some constructors. *)
+let name phase =
+  match Runtime_events.runtime_phase_name phase with
+  | "minor" -> Some "gc:minor"
+  | "major_slice" -> Some "gc:major_slice"
+  | "compaction" -> Some "gc:compact"
+  | "stw_leader" | "stw_handler" -> Some "gc:stw"
+  | "empty_minor" -> Some "gc:stw_wait"
   | _ -> None
 
 let () =
