@@ -506,7 +506,7 @@ static bool decode_probe_record(const struct memprof_probes *p, uint64_t n,
 		return false;
 	event->n_samples = at[EVENT_SAMPLES];
 	event->size = at[EVENT_SIZE];
-	event->source = memprof_source_of(at[EVENT_SOURCE] & 0xff);
+	event->source = (uint8_t)at[EVENT_SOURCE];
 	event->depth = (uint32_t)(at[EVENT_SOURCE] >> 8);
 	event->stack = at + EVENT_STACK;
 	return event->depth == n - EVENT_STACK && memprof_event_is_sound(event);

@@ -144,13 +144,15 @@ enum {
 	MEMPROF_SOURCE_SHIFT = 56,
 };
 
-/* OCaml 5.4 added a source for mapped files. Later versions may add more. */
+/*
+ * The known sources of allocations: memprof.c of OCaml's runtime numbers them so. OCaml 5.4 added
+ * the source for mapped files. Later versions may add more.
+ */
 enum memprof_source {
 	MEMPROF_NORMAL,
 	MEMPROF_MARSHAL,
 	MEMPROF_CUSTOM,
 	MEMPROF_MAP_FILE,
-	MEMPROF_OTHER, /* only in the tool: any other source */
 	MEMPROF_SOURCES
 };
 

@@ -150,15 +150,9 @@ static struct ring_writer *writer_of(struct ring_reader *r, const struct memprof
 	return *writer;
 }
 
-enum memprof_source memprof_source_of(uint64_t number)
-{
-	return number < MEMPROF_OTHER ? (enum memprof_source)number : MEMPROF_OTHER;
-}
-
 bool memprof_event_is_sound(const struct memprof_event *event)
 {
-	return event->source < MEMPROF_SOURCES && event->size >> 48 == 0 && event->n_samples &&
-	       event->n_samples <= event->size + 1;
+	return event->size >> 48 == 0 && event->n_samples && event->n_samples <= event->size + 1;
 }
 
 /*
@@ -172,7 +166,7 @@ static bool decode_allocation(struct ring_writer *writer, const struct memprof_h
 		return false;
 	event->n_samples = at[0];
 	event->size = at[1] & ((UINT64_C(1) << MEMPROF_SOURCE_SHIFT) - 1);
-	event->source = memprof_source_of(at[1] >> MEMPROF_SOURCE_SHIFT);
+	event->source = (uint8_t)(at[1] >> MEMPROF_SOURCE_SHIFT);
 	event->depth = writer->depth = (uint32_t)fresh + head->kept;
 	event->stack = writer->stack + MEMPROF_MAX_DEPTH - event->depth;
 	memcpy(writer->stack + MEMPROF_MAX_DEPTH - event->depth, at + 2, fresh * sizeof(*at));

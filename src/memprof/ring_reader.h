@@ -76,12 +76,6 @@ void ring_reader_finish(struct ring_reader *reader);
 bool ring_reader_has_rest(const struct ring_reader *reader);
 
 /*
- * Convert NUMBER, OCaml's number of a source, to an enum memprof_source; MEMPROF_OTHER if NUMBER is
- * unknown.
- */
-enum memprof_source memprof_source_of(uint64_t number);
-
-/*
  * EVENT must be an allocation. Return true if its numbers are so small that sums of such numbers
  * cannot overflow.
  */

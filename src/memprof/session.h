@@ -54,7 +54,7 @@ struct memprof_event {
 	uint32_t minors, majors; /* minor and major collections before the event */
 	/* The following members are only for allocations. */
 	uint64_t n_samples, size; /* `size`: words without the header */
-	enum memprof_source source;
+	uint8_t source; /* enum memprof_source, or the number of a source that is not known */
 	/* Frames, the innermost first; they may have the bit MEMPROF_DEBUGINFO. */
 	const uint64_t *stack;
 	uint32_t depth;

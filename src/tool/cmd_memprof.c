@@ -387,22 +387,32 @@ static int memprof_json_stack(struct ocp_ctx *ctx, struct heap_names *names, siz
 	return 0;
 }
 
+/* Print the source of an allocation. A number that is not known stands for itself. */
+static void memprof_json_source(uint8_t source)
+{
+	static const char *const names[MEMPROF_SOURCES] = { [MEMPROF_NORMAL] = "normal",
+							    [MEMPROF_MARSHAL] = "marshal",
+							    [MEMPROF_CUSTOM] = "custom",
+							    [MEMPROF_MAP_FILE] = "map_file" };
+
+	if (source < MEMPROF_SOURCES)
+		printf(",\"source\":\"%s\"", names[source]);
+	else
+		printf(",\"source\":\"source %u\"", (unsigned int)source);
+}
+
 /* Print an event. STACK is the number of the call stack; SIZE_MAX: unknown. */
 static void memprof_json_event(const struct memprof_event *event, size_t stack)
 {
-	static const char *const sources[] = { [MEMPROF_NORMAL] = "normal",
-					       [MEMPROF_MARSHAL] = "marshal",
-					       [MEMPROF_CUSTOM] = "custom",
-					       [MEMPROF_MAP_FILE] = "map_file",
-					       [MEMPROF_OTHER] = "other" };
-
 	printf("{\"event\":\"%s\",\"block\":%" PRIu64 ",\"time_ns\":%" PRIu64 ",\"domain\":%" PRIu32
 	       ",\"minor_collections\":%" PRIu32 ",\"major_collections\":%" PRIu32,
 	       event_names[event->kind], event->id, event->time_ns, event->domain, event->minors,
 	       event->majors);
-	if (event->kind <= MEMPROF_ALLOC_MAJOR)
-		printf(",\"samples\":%" PRIu64 ",\"words\":%" PRIu64 ",\"source\":\"%s\"",
-		       event->n_samples, event->size, sources[event->source]);
+	if (event->kind <= MEMPROF_ALLOC_MAJOR) {
+		printf(",\"samples\":%" PRIu64 ",\"words\":%" PRIu64, event->n_samples,
+		       event->size);
+		memprof_json_source(event->source);
+	}
 	if (stack != SIZE_MAX)
 		printf(",\"stack\":%zu", stack);
 	puts("}");

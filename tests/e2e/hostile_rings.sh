@@ -38,6 +38,11 @@ check_all() {
 	! grep -Eq '[0-9]{16}' "$TMP/out" || fail "counts: $(cat "$TMP/out")"
 	profile_hostile heads --json
 	! grep -Eq '"(promote|samples|forks|alloc_minor)":[0-9]{16}' "$TMP/out" || fail "counts: $(cat "$TMP/out")"
+	# A source that only a later OCaml has is a number, and no damage.
+	profile_hostile sources --json
+	eq "$STATUS" 0 "status of sources: $SAID"
+	eq "$(sed -nE 's/.*"source":"([^"]*)".*/\1/p' "$TMP/out")" "$(printf '%s\n' normal marshal custom map_file; seq -f 'source %g' 4 255)"
+	tail -n 1 "$TMP/out" | finds '"damaged":false'
 	profile_hostile changing --live --lifetimes
 	eq "$STATUS" 0 "status of changing words: $SAID"
 	profile_hostile answers

@@ -199,7 +199,7 @@ static void allocate(struct test *t, struct memprof_event *event)
 
 	call(s);
 	event->kind = any(s, 4) ? MEMPROF_ALLOC_MINOR : MEMPROF_ALLOC_MAJOR;
-	event->source = (enum memprof_source)any(s, MEMPROF_SOURCES);
+	event->source = (uint8_t)any(s, MEMPROF_SOURCES + 1);
 	event->size = any(s, sizes[any(s, 6)]);
 	event->n_samples = 1 + (any(s, 2) ? 0 : any(s, event->size + 1));
 	event->stack = s->stack;
