@@ -423,8 +423,15 @@ static void stw_call(caml_domain_state *domain, void *data, int n, caml_domain_s
 	caml_set_action_pending(domain);
 }
 
-/* The threads library, which may be initialised later, also sets the hook. */
+/*
+ * The threads library, which may be initialised later, also sets the hook. OCaml 5.5 passes the
+ * data of the call, too: see caml_try_run_on_all_domains() in domain.h.
+ */
+#if OCAML_VERSION >= 50500
+static void set_hook(caml_domain_state *domain, void *data)
+#else
 static void set_hook(caml_domain_state *domain)
+#endif
 {
 	(void)domain;
 	if (caml_domain_external_interrupt_hook == when_interrupted)
