@@ -213,8 +213,11 @@ struct phase_finder {
 	const char *problem;
 };
 
+/* Return LATER if only the major version is known, because Stdlib.Sys is not linked in. */
 static int version_of(const struct runtime *runtime)
 {
+	if (runtime->major == 5 && !strchr(runtime->version, '.'))
+		return LATER;
 	return 100 * runtime->major + runtime->minor;
 }
 

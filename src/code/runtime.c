@@ -51,11 +51,12 @@ static const struct runtime_facts facts_4 = {
 enum {
 	FRAMETABLE,
 	BYTECODE,
+	SYS_BEGIN_OLD, /* before 4.13 */
+	SYS_END_OLD,
 	SYS_BEGIN_4,
 	SYS_END_4,
 	SYS_BEGIN_5,
 	SYS_END_5,
-	MINOR_WORDS_CODE,
 	CAML_STATE,
 	CAML_STATE_TLS,
 	ALLOCATED_WORDS,
@@ -77,11 +78,12 @@ enum {
 static const char *const symbol_names[FACT_CODE] = {
 	[FRAMETABLE] = "caml_frametable",
 	[BYTECODE] = "caml_interprete",
+	[SYS_BEGIN_OLD] = "camlStdlib__sys__data_begin",
+	[SYS_END_OLD] = "camlStdlib__sys__data_end",
 	[SYS_BEGIN_4] = "camlStdlib__Sys__data_begin",
 	[SYS_END_4] = "camlStdlib__Sys__data_end",
 	[SYS_BEGIN_5] = "camlStdlib__Sys.data_begin",
 	[SYS_END_5] = "camlStdlib__Sys.data_end",
-	[MINOR_WORDS_CODE] = "caml_gc_minor_words_unboxed",
 	[CAML_STATE] = "Caml_state",
 	[CAML_STATE_TLS] = "caml_state",
 	[ALLOCATED_WORDS] = "caml_allocated_words",
@@ -186,8 +188,10 @@ static bool find_version(const uint8_t *data, size_t n, struct runtime *runtime)
 /* Read the version from Stdlib.Sys. Return 1 if it was found, 0 if not, or a negative errno. */
 static int read_version(const struct recogniser *r)
 {
-	const int begin = has(r, SYS_BEGIN_5) ? SYS_BEGIN_5 : SYS_BEGIN_4;
-	const int end = has(r, SYS_BEGIN_5) ? SYS_END_5 : SYS_END_4;
+	const int begin = has(r, SYS_BEGIN_5)	? SYS_BEGIN_5
+			  : has(r, SYS_BEGIN_4) ? SYS_BEGIN_4
+						: SYS_BEGIN_OLD;
+	const int end = begin + 1;
 	uint64_t bytes;
 	uint8_t *data;
 	int err;
@@ -309,7 +313,8 @@ static int recognise_4(const struct recogniser *r)
 	r->runtime->facts = facts_4;
 	r->runtime->places.caml_state = va_of(r, CAML_STATE);
 	r->runtime->places.allocated_words = va_of(r, ALLOCATED_WORDS);
-	err = code_uses(r, MINOR_WORDS_CODE, facts_4.at[FACT_MINOR_WORDS], &is_right);
+	err = code_uses(r, FACT_CODE + FACTS_OF_MINOR_WORDS, facts_4.at[FACT_MINOR_WORDS],
+			&is_right);
 	if (!err && !is_right)
 		err = not_known(r, "changed: its structures are not known");
 	return err;

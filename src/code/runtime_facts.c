@@ -219,7 +219,8 @@ static void see_place(struct code_words *words, int64_t off, enum insn_kind kind
 static void find_words(struct code_words *words, struct insn_decoder *decoder,
 		       const struct fact_code *code)
 {
-	struct insn insn = { .kind = INSN_NOP };
+	enum insn_kind before = INSN_OTHER;
+	struct insn insn;
 
 	words->n = words->n_joins = 0;
 	words->n_values = FIRST_VALUE;
@@ -227,12 +228,15 @@ static void find_words(struct code_words *words, struct insn_decoder *decoder,
 		words->values[reg] = ++words->n_values;
 	words->values[REG_RDI] = ARGUMENT_VALUE;
 	for (uint32_t off = 0; code->bytes && off < code->n; off += insn.n_bytes) {
-		see_place(words, off, insn.kind);
+		see_place(words, off, before);
 		if (!insn_decode(decoder, code->bytes + off, code->n - off, off, &insn))
 			return;
 		see_code(words, decoder, &insn, code->bytes + off, code->n - off);
 		if (insn.kind == INSN_JCC || insn.kind == INSN_JMP)
 			see_jump(words, insn.value);
+		/* Nops fill the space behind the end of a piece of code. */
+		if (insn.kind != INSN_NOP)
+			before = insn.kind;
 	}
 }
 

@@ -348,6 +348,37 @@ TEST(unknown_versions)
 	}
 }
 
+/* Of OCaml 5, the code shows what is needed; what depends on the version is refused. */
+TEST(a_program_without_sys_5)
+{
+	struct made_elf made = made_5("5.3.0");
+	struct found found;
+
+	made_symbol_change(&made, "camlStdlib__Sys.data_begin", 0, 0);
+	found = find(&made);
+	assert_int_equal(found.err, 0);
+	assert_string_equal(found.runtime.version, "5");
+	assert_int_equal(found.runtime.facts.at[FACT_HEAP_OWNER], 1048);
+	assert_int_equal(gc_phase_check(found.ctx, found.elf, &found.runtime, &found.phases[2]),
+			 -ENODATA);
+	assert_string_equal(ocp_error(found.ctx), "made: gc:major_cycle cannot be measured: it is "
+						  "not known in OCaml 5");
+	found_free(&found);
+}
+
+/* Before 4.13, the module Sys has another symbol. */
+TEST(an_old_version)
+{
+	struct made_elf made = made_4(NULL);
+
+	made_symbol(&made, "camlStdlib__sys__data_begin", MADE_DATA_VA + SYS, 0, false);
+	made_symbol(&made, "camlStdlib__sys__data_end", MADE_DATA_VA + SYS + SYS_BYTES, 0, false);
+	put_version(&made, "4.11.2");
+	expect_error(&made, -EPROTONOSUPPORT,
+		     "made: contains the runtime of OCaml 4.11.2, which is not known (known: 4.13, "
+		     "4.14, 5)");
+}
+
 /* A derived compiler has other structures. */
 TEST(changed_structures)
 {
@@ -445,6 +476,12 @@ TEST(spoilt_functions)
 		assert_string_equal(found.phases[1].missing, "major_collection_slice");
 		found_free(&found);
 		made = made_5("5.3.0");
+		made_symbol_change(&made, "caml_heap_size", UINT64_MAX - 1, sizes[i]);
+		found = find(&made);
+		assert_int_equal(found.err, 0);
+		assert_int_equal(found.runtime.facts.at[FACT_HEAP_OWNER], 0);
+		found_free(&found);
+		made = made_4("4.14.1");
 		made_symbol_change(&made, "caml_gc_minor_words_unboxed", UINT64_MAX - 1, sizes[i]);
 		found = find(&made);
 		assert_int_equal(found.err, -EPROTONOSUPPORT);
