@@ -118,7 +118,14 @@ for name in ("promoted_words", "heap_words", "top_heap_words", "minor_collection
     print(name, top["gauges"][name])
 assert top["gauges"]["heap_words"] >= sum(domain["heap_words"] for domain in top["domains"])
 PY
-	eq "$(sort "$TMP/tool")" "$(grep '^domain\|_words\|_collections' "$(output_of)" | sort)" "figures"
+	grep '^domain\|_words\|_collections' "$(output_of)" >"$TMP/book"
+	# From OCaml 5.4 on, Gc.quick_stat leaves out the words of an ended domain until another domain uses its place.
+	if [[ $(ocamlopt -version) = 5.[45]* ]]; then
+		[[ $(sed -n 's/^promoted_words //p' "$TMP/tool") -ge $(sed -n 's/^promoted_words //p' "$TMP/book") ]] ||
+			fail "promoted words: $(cat "$TMP/tool" "$TMP/book")"
+		sed -i /^promoted_words/d "$TMP/tool" "$TMP/book"
+	fi
+	eq "$(sort "$TMP/tool")" "$(sort "$TMP/book")" "figures"
 	eq "$(grep -c ^domain "$TMP/tool")" 4 "domains"
 	# The sum of OCaml lacks what is in the minor heaps, which is little right after a collection.
 	least=$(sed -n 's/^at least //p' "$(output_of)")
@@ -126,7 +133,10 @@ PY
 import json, sys
 top = json.loads(open(sys.argv[1]).read())
 least, domains = int(sys.argv[2]), sum(domain["minor_words"] for domain in top["domains"])
-assert least <= top["gauges"]["minor_words"] < least + 10000, (least, top)
+# The five domains do the same work; from OCaml 5.4 on, the sum of OCaml lacks the last one that ended.
+lacks = 0 if top["ocaml"] < "5.4" else top["domains"][2]["minor_words"]
+assert least + lacks - 10000 <= top["gauges"]["minor_words"] < least + lacks + 10000, (least, top)
+assert least <= top["gauges"]["minor_words"], (least, top)
 assert top["gauges"]["minor_words"] > domains + 1000000, "the domain that has ended is missing"
 PY
 	eq "$(grep -c '^ *[0-9]\+ \+[0-9]' "$TMP/table")" 4 "domains in the table: $(cat "$TMP/table")"
