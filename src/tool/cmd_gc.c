@@ -726,11 +726,15 @@ static int run_gc(struct options *options)
 		return say_error(options->ctx, s.err);
 	if (!options->quiet)
 		say_new_version(gc_reader_runtime(s.reader));
-	/* Reading the figures needs no privilege; measuring pauses in the kernel does. */
-	if (gc_pauses_open(options->ctx, options->pid, &s.pauses) && !options->quiet)
-		say("pauses are not measured: %s", ocp_error(options->ctx));
 	if (!options->json)
 		s.share = collector_share_begin(options->pid);
+	/*
+	 * Measure pauses last: collector_share_begin() can take tenths of a second, and the total
+	 * must not include the pauses of that time. Reading the figures needs no privilege;
+	 * measuring pauses does.
+	 */
+	if (gc_pauses_open(options->ctx, options->pid, &s.pauses) && !options->quiet)
+		say("pauses are not measured: %s", ocp_error(options->ctx));
 	code = session_open(&session, &options->pid, 1);
 	if (code == EXIT_DONE)
 		code = measure_gc(&s);
