@@ -421,7 +421,10 @@ static bool read_run(struct structured_reader *r, const char **letters, const ch
 	return r->at > start;
 }
 
-/* Decode the N bytes at TEXT, which "u" and a length precede. */
+/*
+ * Decode into NAME the N bytes at TEXT: the bytes after the "u" and the length of a NAME item.
+ * Return false if they are malformed or do not fit into NAME.
+ */
 static bool decode_runs(const char *text, size_t n, char name[OCAML_NAME_BYTES])
 {
 	const char *separator = memchr(text, '_', n), *letters = separator ? separator + 1 : text;

@@ -43,7 +43,10 @@ struct runtime {
 	char version[32]; /* Sys.ocaml_version, or "4.13 or 4.14" if the program lacks it */
 	bool is_stripped;
 	bool has_domains; /* OCaml 5 */
-	/* OCaml 4: the words of the minor heap and the three sums of words; no other facts */
+	/*
+	 * The known offsets. For OCaml 4, these are only young_ptr, young_start, young_end and the
+	 * counters stat_minor_words, stat_promoted_words and stat_major_words.
+	 */
 	struct runtime_facts facts;
 	struct runtime_places places;
 };

@@ -11,7 +11,7 @@
  * there.
  *
  * The sources of the functions are runtime/gc_ctrl.c, minor_gc.c, domain.c, shared_heap.c,
- * gc_stats.c and callback.c. The code was read in the runtimes of 5.1.4, 5.3.0, 5.4.1 and 5.5.2.
+ * gc_stats.c and callback.c. The code was read in the runtimes of 5.1.0, 5.3.0, 5.4.1 and 5.5.2.
  */
 #include "code/runtime_facts.h"
 
@@ -73,7 +73,10 @@ static const struct {
 
 /* ---- the words that a function uses ---------------------------------------------------------- */
 
-/* A use of the word at OFF from the pointer with number BASE. */
+/*
+ * An instruction that uses the word at offset OFF from a pointer. BASE is the number of the value
+ * that is the pointer: each value of a register has a number.
+ */
 struct word_use {
 	unsigned int base;
 	uint16_t off;

@@ -34,9 +34,9 @@ enum runtime_fact {
 };
 
 /*
- * The facts that programs in the kernel use as constants: bpf/measure_frames.bpf.h, the scripts for
- * bpftrace, and has_run_out() in bpf/profile.bpf.c. What they measure is refused where the code
- * shows other offsets.
+ * The values of some facts that are constants in code for the kernel: bpf/measure_frames.bpf.h, the
+ * scripts for bpftrace, and has_run_out() in bpf/profile.bpf.c. If the runtime of a program has
+ * other offsets, the tool refuses to time OCaml functions and to sample allocation in it.
  */
 enum {
 	KERNEL_CURRENT_STACK = 40,

@@ -162,9 +162,9 @@ struct ocp_meter {
 int64_t meter_start_ns(const struct ocp_meter *meter);
 
 /*
- * hits.c: argument number ARG of HIT has the kind OCP_UNSUPPORTED. Return the reason why its value
- * is unknown, as a clause for a message: "whose place cannot be read (8@sy)". The caller frees the
- * text. NULL means that memory is short.
+ * hits.c: return why the value of argument number ARG of HIT is unknown, as a clause for a message:
+ * "whose place cannot be read (8@sy)". The argument must have the kind OCP_UNSUPPORTED. The caller
+ * frees the text. Return NULL if memory is short.
  */
 char *meter_why_unread(const struct ocp_meter *meter, const struct ocp_hit *hit, size_t arg);
 

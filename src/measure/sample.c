@@ -638,7 +638,10 @@ static int allocate_pairs(struct ocp_sample *sample, size_t n)
 	return 0;
 }
 
-/* Name and complete the pairs of SAMPLE, which the engine has read. */
+/*
+ * The engine has read the counters of the pairs of SAMPLE. Set the other members of these pairs:
+ * start, stop, open, buckets and by_key.
+ */
 static void make_pairs(struct ocp_sample *sample)
 {
 	const struct measure_request *request = &sample->meter->request;

@@ -486,8 +486,9 @@ static bool quotes(const char *text, struct json_object *value)
 }
 
 /*
- * Like quotes(), for VALUE or, if VALUE is a list, for any string in it and its sublists. Change
- * WHERE, the place of VALUE, to the place of the string.
+ * Return true if TEXT contains VALUE, a string, in single quotes. If VALUE is a list, search it and
+ * its sublists for a string that TEXT contains in single quotes. If there is one, set WHERE to its
+ * place and return true. On entry, WHERE is the place of VALUE.
  */
 static bool finds_quoted(const char *text, struct json_object *value, char where[WHERE_BYTES])
 {

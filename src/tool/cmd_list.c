@@ -881,8 +881,9 @@ static int scan_into(struct options *options, struct listed_processes *list, cha
 }
 
 /*
- * Have the files of other users examined first: as root, this process must not spend time and
- * memory on a file that any user may have made. A later scan uses the results.
+ * Scan all processes into LIST. An examiner process reads the files of other users first, because
+ * this process may be root and a hostile file could take its time and memory. When the examiner has
+ * new results, scan again with them. Wait at most EXAM_NS for results.
  */
 static int scan_examined(struct options *options, struct listed_processes *list, char **bytes,
 			 struct ocp_scan_summary *summary)

@@ -89,9 +89,10 @@ static bool has_counting_child(const struct ocp_meter *meter, pid_t pid, const c
 }
 
 /*
- * Return true if PROCESS has forked a child that has ended or that counts. The engine `inside` adds
- * the hits of forked children to those of the process, and this sum cannot be compared with the CPU
- * time of the process alone.
+ * Return true if METER counts hits in a running child that PROCESS has forked, or if PROCESS has
+ * waited for an ended child since its first look. The engine `inside` adds the hits of forked
+ * children to those of the process, and this sum cannot be compared with the CPU time of the
+ * process alone.
  */
 static bool has_forked(const struct ocp_meter *meter, const struct cpu_process *process)
 {

@@ -2,9 +2,9 @@
 /*
  * In a file, find the code for which the call frame information is wrong, because the code moves
  * the stack pointer and the information does not say so. Also find where the frames of this code
- * are. This code is in OCaml's runtime and in the functions of OCaml programs: code that raises an
- * exception, that ends a callback that raises, that grows a stack of OCaml 5, or that calls, in
- * OCaml 5, a C function with many arguments.
+ * are. This code is in OCaml's runtime and in the functions of OCaml programs. It raises an
+ * exception, ends a callback (in OCaml 4: after an exception) or, in OCaml 5, ends a fibre, grows a
+ * stack, or calls a C function with many arguments.
  */
 #ifndef UNWIND_RUNTIME_CODE_H
 #define UNWIND_RUNTIME_CODE_H

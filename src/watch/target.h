@@ -96,7 +96,8 @@ struct target {
 	struct file_id *given_up; /* files that are not measured any more because of the budget */
 	size_t n_given_up;
 	/*
-	 * The problem is that the last refresh has failed; the next successful refresh clears it.
+	 * `problem` is the error of the last refresh. The next successful refresh clears it, and
+	 * this flag.
 	 */
 	bool problem_passes;
 };

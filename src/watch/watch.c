@@ -608,8 +608,8 @@ static int begin_rule(struct watch *watch, struct watch_rule *rule)
 }
 
 /*
- * Apply the change in the order of the rules. The numbers of a target continue where the old rule
- * ended.
+ * Apply CHANGE: end the old rules that it does not contain, then begin its new rules, in order. A
+ * target that a rule still wants is kept: its counts include those of sources that have ended.
  */
 static int commit(struct watch *watch, struct rule_change *change)
 {

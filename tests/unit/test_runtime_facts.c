@@ -4,12 +4,16 @@
  * gcc compiles them, and ones that show less, or something else.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "code/functions.h"
 #include "code/runtime.h"
 #include "code_asm.h"
 #include "made_elf.h"
+#include "program/code_sites.h"
 #include "unit.h"
 
 /* The pointer to the state, which the other words are relative to, goes through two registers. */
@@ -274,4 +278,67 @@ TEST(local_roots_of_a_file)
 		close(fd);
 	}
 	ocp_ctx_free(ctx);
+}
+
+/* current_stack is one word later than measure_frames.bpf.h reads it. */
+FUNCTION(callback_other, "mov %fs:(%r12), %rbp\n"
+			 "mov 0x30(%rbp), %rax\n"
+			 "mov 0x10(%rax), %rax\n"
+			 "cmpq $0, 0x18(%rax)\n"
+			 "ret");
+FUNCTION(plain, "push %rbx\n"
+		"mov %rax, %rbx\n"
+		"pop %rbx\n"
+		"ret");
+
+static void expect_timed(const struct fact_code *callback, const char *refusal)
+{
+	const struct fact_code code = CODE(plain);
+	const struct function function = { .va = MADE_CODE_VA + 0x300,
+					   .bytes = code.n,
+					   .language = FUNCTION_OCAML };
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct made_elf made = { 0 };
+	struct functions *functions;
+	struct code_sites sites;
+	struct elf_file *elf, *self;
+	char *why;
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+	/* The list of functions only shows where functions begin. */
+	assert_int_equal(elf_file_open(ctx, fd, "self", &self), 0);
+	assert_int_equal(functions_read(ctx, self, &functions), 0);
+	elf_file_close(self);
+	close(fd);
+	made_symbol(&made, "caml_frametable", MADE_DATA_VA, 8, false);
+	made_symbol(&made, "caml_domain_spawn", MADE_CODE_VA, 16, false);
+	put_function(&made, "caml_callback_exn", 0x200, callback);
+	put_function(&made, "f", 0x300, &code);
+	fd = made_fd(&made);
+	assert_int_equal(elf_file_open(ctx, fd, "made", &elf), 0);
+	assert_int_equal(code_sites_open(ctx, elf, functions, &sites), 0);
+	assert_int_equal(code_sites_add_function(&sites, &function, 0,
+						 &(struct code_needs){ .time = true }, &why),
+			 0);
+	assert_true(refusal ? why && strcmp(why, refusal) == 0 : !why);
+	free(why);
+	assert_int_equal(
+		code_sites_add_function(&sites, &function, 0, &(struct code_needs){ 0 }, &why), 0);
+	assert_null(why);
+	free(sites.sites);
+	code_sites_close(&sites);
+	functions_free(functions);
+	elf_file_close(elf);
+	close(fd);
+	ocp_ctx_free(ctx);
+}
+
+/* A function is counted, but not timed, if its frame would be read from another word. */
+TEST(stacks_at_another_place)
+{
+	const struct fact_code known = CODE(callback_53), moved = CODE(callback_other);
+
+	expect_timed(&known, NULL);
+	expect_timed(&moved, "cannot be timed: this OCaml keeps current_stack or its handler at "
+			     "other places");
 }

@@ -369,7 +369,7 @@ asm("	template routine_start\n"
     "	cmp	%ecx, %eax\n"			/* does the slot belong to this thread? */
     "	jne	.Lfind\n"
 
-    /* Open a start: the slot is free, or belongs to this thread. */
+    /* Here the slot is free or belongs to this thread: take it, and add one open start to it. */
     ".Ltake:\n"
     "	mov	%rax, %rsi\n"
     "	shr	$32, %rsi\n"			/* esi: n, and next above it */

@@ -131,8 +131,9 @@ static char *put_offset(char *at, const char *end, int64_t number)
 }
 
 /*
- * Write the operand of the word VALUE, with PREFIX. The first address of VALUE is NUMBER from
- * register BASE_NAME. The longest operand fits into X86_OPERAND_BYTES.
+ * Write the operand for VALUE to OPERAND, such as 8@24(16(%rsp)). PREFIX is its beginning, such as
+ * "8@". The first word to read is at offset NUMBER from register BASE_NAME; VALUE.then has the
+ * offsets of the further words. X86_OPERAND_BYTES is enough for the longest operand.
  */
 static bool put_memory(char *operand, const char *prefix, struct walked_value value, int64_t number,
 		       const char *base_name)
