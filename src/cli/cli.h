@@ -21,7 +21,7 @@
 /* The exit codes, which are documented in tools/man/shared/exit_status.mdoc. */
 enum exit_code {
 	EXIT_DONE = 0,
-	EXIT_FAILED = 1,      /* a failure without a code of its own */
+	EXIT_FAILED = 1,      /* a failure that no other code describes */
 	EXIT_USAGE = 2,	      /* usage error, unknown probe, contradictory actions */
 	EXIT_PRIVILEGE = 3,   /* missing privilege */
 	EXIT_KERNEL = 4,      /* the kernel lacks a feature for measuring */
@@ -43,7 +43,7 @@ struct table_view {
 struct options {
 	struct ocp_ctx *ctx;
 	struct ocp_actions *actions;
-	/* the last flag on the command line that requests actions; NULL: there is none */
+	/* the last flag on the command line that requests actions; NULL: no flag does */
 	const char *actions_flag;
 	unsigned int update_flags; /* bits: OCP_FORCE, OCP_ATOMICALLY */
 	unsigned int repair_flags; /* OCP_COMPLETE or 0 */

@@ -177,7 +177,7 @@ static int find_leas(struct code_flow *flow)
 	return 0;
 }
 
-/* Return the lowest address above TABLE that the function loads; INT64_MAX if there is none. */
+/* Return the lowest address above TABLE that the function loads, or INT64_MAX without one. */
 static int64_t next_lea(const struct code_flow *flow, int64_t table)
 {
 	const size_t next = SEARCH(i, flow->n_leas, flow->leas[i] <= table);

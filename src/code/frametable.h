@@ -70,7 +70,7 @@ const uint64_t *frametable_tables(const struct frametable *table, size_t *n);
  */
 size_t frametable_from(const struct frametable *table, uint64_t va);
 
-/* Return the descriptor of the return address VA; NULL if there is none. */
+/* Return the descriptor of the return address VA, or NULL if the tables lack VA. */
 const struct frame_descr *frametable_find(const struct frametable *table, uint64_t va);
 
 /*

@@ -521,7 +521,7 @@ struct own_stores {
 	struct tracee *tracee;
 	struct patcher *patcher;
 	struct remote_plan *plan;
-	/* The list that was prepared. If `entries` is NULL, there is none. */
+	/* The list that was prepared. `entries` is NULL if no list was prepared. */
 	const struct patch_write *writes;
 	size_t n;
 	uint64_t *entries; /* the stores, in the order of the phases */
