@@ -25,7 +25,7 @@
 #include "measure_pairs.bpf.h"
 
 /*
- * Offsets of OCaml 5.1 to 5.3, in bytes: STATE_STACK is Caml_state->current_stack, member 5 of
+ * Offsets of OCaml 5.1 to 5.5, in bytes: STATE_STACK is Caml_state->current_stack, member 5 of
  * runtime/caml/domain_state.tbl; STACK_HANDLER and STACK_ID are members of struct stack_info in
  * runtime/caml/fiber.h.
  */

@@ -578,7 +578,7 @@ static void script_put_arg_limits(FILE *f, const struct bpftrace_group *group)
  * frames that an exception has removed do no harm.
  */
 
-/* Offsets of OCaml 5.1 to 5.3, in bytes: see bpf/measure_frames.bpf.h. */
+/* Offsets of OCaml 5.1 to 5.5, in bytes: see bpf/measure_frames.bpf.h. */
 enum { STATE_STACK = 40, STACK_HANDLER = 16, STACK_ID = 48 };
 
 /* Return the bits of `events` that say whether SITE begins, ends or confirms a timed call. */
