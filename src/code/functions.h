@@ -78,8 +78,8 @@ struct units;
  * Read the functions that ELF defines. Without .symtab, which strip removes, .dynsym has all
  * functions of OCaml and the global functions of its runtime. Without .dynsym, as in static
  * programs, .eh_frame and the frame tables have many functions of OCaml. Returns -ENODATA if the
- * file has none of these, -EBADMSG if a table is damaged or exceeds the limits. It is not an error
- * if a file has symbols but no OCaml code.
+ * file lacks all of these, -EBADMSG if a table is damaged or exceeds the limits. Returns 0 for a
+ * file with symbols but without OCaml code.
  */
 int functions_read(struct ocp_ctx *ctx, struct elf_file *elf, struct functions **out);
 void functions_free(struct functions *functions);
@@ -147,7 +147,7 @@ const struct function *const *functions_find(const struct functions *functions, 
 const struct function *const *functions_by_name(const struct functions *functions, size_t *n);
 
 /*
- * Return the function of C or glue whose symbol is SYMBOL; NULL if there is none. If a function has
+ * Return the function of C or glue whose symbol is SYMBOL, or NULL without one. If a function has
  * several versions, "pow" means the version with which programs are linked, or the latest version
  * if programs are linked with none of them; "pow@GLIBC_2.2.5" means the version GLIBC_2.2.5.
  */
@@ -157,7 +157,7 @@ const struct function *functions_find_c(const struct functions *functions, const
 const struct function *const *functions_versions(const struct functions *functions,
 						 const char *name, size_t *n);
 
-/* Return the function whose code contains VA; NULL if there is none. */
+/* Return the function whose code contains VA, or NULL if no function does. */
 const struct function *functions_at(const struct functions *functions, uint64_t va);
 
 /*

@@ -322,8 +322,8 @@ static bool all_are_decoded(const struct event_call_finder *f)
 }
 
 /*
- * Decode the functions that contain candidates. A table that is missing or damaged leaves
- * candidates that are not decoded, which is no error.
+ * Decode the functions that contain candidates. If a table is missing or damaged, return 0: the
+ * candidates in unknown functions are not decoded.
  */
 static int decode_functions(struct event_call_finder *f)
 {

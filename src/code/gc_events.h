@@ -31,8 +31,8 @@ struct gc_event_calls {
 
 /*
  * Find all calls of the functions at BEGIN_VA and END_VA in the code of ELF, whatever function they
- * are in. The bounds of functions come from .eh_frame or, where it has none, from symbols. A call
- * outside of all known functions has the event GC_EVENT_UNKNOWN. The only error is -ENOMEM.
+ * are in. The bounds of functions come from .eh_frame or, where .eh_frame lacks them, from symbols.
+ * A call outside of all known functions has the event GC_EVENT_UNKNOWN. The only error is -ENOMEM.
  */
 int gc_event_calls_find(struct ocp_ctx *ctx, struct elf_file *elf, uint64_t begin_va,
 			uint64_t end_va, struct gc_event_calls *calls);

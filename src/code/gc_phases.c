@@ -184,7 +184,8 @@ static const uint32_t event_numbers[][N_GC_EVENTS] = {
 /*
  * Global functions that report a known event. An event that is inserted moves all events behind it:
  * if these two have their numbers, the events before them have theirs. EV_COMPACT and
- * EV_EMPTY_MINOR are behind them; these two have a reporter of their own.
+ * EV_EMPTY_MINOR are behind them: the member `reporter` of their phases names a function that
+ * confirms them.
  */
 static const struct {
 	const char *symbol;

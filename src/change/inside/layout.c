@@ -99,7 +99,7 @@ uint64_t layout_trampolines_off(const struct block_header *header)
 
 /*
  * Return the maximum number of shards. With very many sites and CPUs, one shard per CPU would take
- * too much memory. In this case some CPUs have no shard of their own, and count in the last shard.
+ * too much memory. In this case, some CPUs share the last shard.
  */
 uint32_t layout_max_shards(size_t n_sites)
 {

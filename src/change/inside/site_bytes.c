@@ -165,7 +165,7 @@ static void sort_addrs(struct site_reader *reader, size_t n_pieces)
 }
 
 /*
- * Return true if site I needs a piece of its own for its gate. Consecutive sites often share a
+ * Return true if the gate of site I needs a separate piece. Consecutive sites often share a
  * semaphore, which is read once, for the first of these sites.
  */
 static bool has_own_gate(const struct site_reader *reader, size_t i)
