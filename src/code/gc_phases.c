@@ -296,7 +296,7 @@ static bool reports(const struct phase_finder *f, const char *name, uint32_t num
 	return false;
 }
 
-/* Return the row of event_numbers that all event_reporters confirm; NULL if there is none. */
+/* Return the row of event_numbers that all event_reporters confirm, or NULL. */
 static const uint32_t *find_event_numbers(const struct phase_finder *f)
 {
 	for (size_t i = 0; i < sizeof(event_numbers) / sizeof(event_numbers[0]); i++) {

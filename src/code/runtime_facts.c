@@ -289,7 +289,7 @@ static void look_at(struct fact_learner *l, int function)
 
 /*
  * Return the use that subtracts young_ptr from young_end, the first subtraction of two words of one
- * structure; set *END to the use that loads young_end. Return NULL if there is none.
+ * structure; set *END to the use that loads young_end. Return NULL if no use does so.
  */
 static const struct word_use *find_young(const struct code_words *words,
 					 const struct word_use **end)
@@ -362,7 +362,7 @@ static bool is_address(const struct code_words *words, unsigned int base, unsign
 	return false;
 }
 
-/* Return the offset of a word at BASE that the code both reads and writes; 0 if there is none. */
+/* Return the offset of a word at BASE that the code both reads and writes, or 0. */
 static unsigned int changed_word(const struct code_words *words, unsigned int base)
 {
 	for (size_t i = 0; i < words->n; i++)

@@ -37,7 +37,7 @@ int units_finish(struct ocp_ctx *ctx, struct units *units);
 void units_free(struct units *units);
 
 /*
- * Return the unit of the function SYMBOL; NULL if there is none. SYMBOL begins with the symbol of
+ * Return the unit of the function SYMBOL, or NULL. SYMBOL begins with the symbol of
  * this unit; if it begins with the symbols of several units, the one with the longest symbol is
  * returned. A structured name contains the name of its unit.
  */
