@@ -1,19 +1,38 @@
 // SPDX-License-Identifier: MIT
 /*
- * Read the frame tables. The format of a table (OCaml's runtime/caml/stack.h or
- * frame_descriptors.h, asmcomp/emitaux.ml; 4.12 to 5.3):
+ * Read the frame tables. A table is an i64, the number of descriptors, followed by the descriptors.
+ * There are three formats of descriptors.
  *
- *	i64 number of descriptors, each of them aligned to 8:
- *	  u64 return address
- *	  u16 size of the frame; bit 0: has debug information, bit 1: has lengths of allocations
- *	  u16 n, u16 live[n]
- *	  u8 m, u8 lengths[m]		only if bit 1 is set
- *	  u32 debug information		only if bit 0 is set, m times if bit 1 is set; aligned to 4
+ * FRAMES_ABSOLUTE: OCaml 4.12 to 5.5 (runtime/caml/stack.h or frame_descriptors.h, and
+ * asmcomp/emitaux.ml). Each descriptor is aligned to 8.
+ *
+ *	u64 return address
+ *	u16 size of the frame; bit 0: has debug information, bit 1: has lengths of allocations
+ *	u16 n, u16 live[n]
+ *	u8 m, u8 lengths[m]		only if bit 1 is set
+ *	u32 debug information		only if bit 0 is set, m times if bit 1 is set; aligned to 4
  *
  * A descriptor of size 0xffff marks the end of OCaml's part of the stack; its n is 0, and nothing
- * follows. The u32 of the debug information is an offset from the address of the u32; 0: none. It
- * leads to a list of entries: the last entry is for the function itself, the entries before it are
- * for functions inlined into it:
+ * follows. In OxCaml, the size 0x7fff marks a large frame: 2 bytes without meaning follow, and then
+ * the size, n and each live value, as u32.
+ *
+ * FRAMES_RELATIVE: OxCaml (runtime/caml/frame_descriptors.h, backend/emitaux.ml). An i32 takes the
+ * place of the return address: the distance from the i32 to the return address. So a table needs
+ * no relocations, and lies in a part of the file that is not writable.
+ *
+ * FRAMES_COMPACT: OxCaml since August 2026. Nothing is aligned, and the return addresses ascend. A
+ * descriptor begins with 0 and a descriptor as in FRAMES_RELATIVE, or it is a short one:
+ *
+ *	uleb128 distance from the return address of the descriptor before
+ *	u8 size of the frame in units of 16 bytes, times 4; bits 0 and 1 as above
+ *	u8 live registers		only if bit 1 is set
+ *	u8 m, u8 lengths[(m + 1) / 2]	only if bit 1 is set
+ *	u8 live[]			a bit for each word of the frame
+ *	i32 debug information		only if bit 0 is set, m times if bit 1 is set
+ *
+ * The u32 of the debug information is an offset from the address of the u32; 0: none. It leads to a
+ * list of entries: the last entry is for the function itself, the entries before it are for
+ * functions inlined into it:
  *
  *	u32 low, u32 high		bit 0 of low: another entry follows; bit 1: the call raises
  *
@@ -28,12 +47,13 @@
  *
  * A name begins with an i32: the offset of the file's name from this i32. If bit 63 is set, the
  * columns of the place come next: u16 first, u16 last, i32 last from the first line's start. The
- * text follows.
+ * text follows. The debug information beside FRAMES_COMPACT has other forms, which are not read.
  *
  * The tables of an executable are listed in caml_frametable, which ends with 0: first the table of
  * the code that ocamlopt makes when it links, then the tables of the units, then the table of the
  * runtime's assembler code. A plugin exports the table of each of its units for the runtime. In an
- * executable without symbols the list is recognised by its contents (frametable_scan()).
+ * executable without symbols the list is recognised by its contents (frametable_scan()), if the
+ * descriptors are FRAMES_ABSOLUTE.
  */
 #include "code/frametable.h"
 
@@ -49,20 +69,28 @@
 
 /* ---- frame descriptors ----------------------------------------------------------------------- */
 
-/* The size of the smallest descriptor. */
-enum { MIN_DESCRIPTOR_BYTES = 16 };
+enum frame_format { FRAMES_ABSOLUTE, FRAMES_RELATIVE, FRAMES_COMPACT, FRAME_FORMATS };
+
+/* The size of the smallest descriptor of each format. */
+static const uint64_t min_descriptor_bytes[FRAME_FORMATS] = { 16, 8, 3 };
 
 /* A position in a part of the data. */
 struct frame_cursor {
 	const struct data_part *part;
 	uint64_t at;
+	enum frame_format format;
+	uint64_t va; /* the return address of the descriptor that was read last */
 	bool is_damaged;
 };
 
 enum {
 	CHUNK_END = 0xffff,
+	LARGE_FRAME = 0x7fff,
 	HAS_DEBUG = 1,
 	HAS_LENGTHS = 2,
+	FLAGS = HAS_DEBUG | HAS_LENGTHS,
+	SHORT_UNIT_BYTES = 16,
+	MAX_FRAME_BYTES = (1 << 30) - 1,
 };
 
 /* Return a cursor at VA. The part of the cursor is NULL if IMAGE does not contain VA. */
@@ -94,17 +122,31 @@ static uint64_t frame_get(struct frame_cursor *c, size_t bytes)
 
 static void align(struct frame_cursor *c, uint64_t to)
 {
-	c->at += -(c->part->va + c->at) & (to - 1);
+	if (c->format != FRAMES_COMPACT)
+		c->at += -(c->part->va + c->at) & (to - 1);
+}
+
+/* Read an i32, the distance from its own address to the return address. */
+static uint64_t get_relative(struct frame_cursor *c)
+{
+	const uint64_t va = c->part->va + c->at;
+
+	return va + (uint64_t)(int64_t)(int32_t)frame_get(c, 4);
 }
 
 /*
  * Read N offsets of debug information. Return the address to which the first offset other than 0
- * leads: Printexc shows the debug information at this address. Return 0 if all offsets are 0.
+ * leads: Printexc shows the debug information at this address. Return 0 if all offsets are 0, or if
+ * the debug information has a form that is not read.
  */
 static uint64_t get_debuginfo(struct frame_cursor *c, uint64_t n)
 {
 	uint64_t found = 0;
 
+	if (c->format == FRAMES_COMPACT) {
+		c->at += 4 * n;
+		return 0;
+	}
 	align(c, 4);
 	for (uint64_t i = 0; i < n; i++) {
 		const uint64_t at = c->at, offset = frame_get(c, 4);
@@ -118,32 +160,75 @@ static uint64_t get_debuginfo(struct frame_cursor *c, uint64_t n)
 	return found;
 }
 
+static void get_short_descr(struct frame_cursor *c, struct frame_descr *descr)
+{
+	uint64_t distance = 0, byte = 0x80, size, n_places = 1;
+
+	for (int shift = 0; byte & 0x80 && shift < 64 && !c->is_damaged; shift += 7) {
+		byte = frame_get(c, 1);
+		distance |= (byte & 0x7f) << shift;
+	}
+	descr->va = c->va + distance;
+	size = frame_get(c, 1);
+	descr->frame_bytes = (uint32_t)(size / (FLAGS + 1) * SHORT_UNIT_BYTES);
+	c->is_damaged |= byte & 0x80 || !distance || !descr->frame_bytes;
+	descr->collects = size & HAS_LENGTHS;
+	if (descr->collects) {
+		c->at++;
+		n_places = frame_get(c, 1);
+		c->at += (n_places + 1) / 2;
+	}
+	c->at += (descr->frame_bytes / 8 + 7) / 8;
+	if (size & HAS_DEBUG)
+		descr->debuginfo_va = get_debuginfo(c, n_places);
+}
+
+static void get_full_descr(struct frame_cursor *c, struct frame_descr *descr)
+{
+	uint64_t size, n_live, n_places = 1, bytes = 2;
+
+	descr->va = c->format == FRAMES_ABSOLUTE ? frame_get(c, 8) : get_relative(c);
+	size = frame_get(c, 2);
+	if (size == CHUNK_END) {
+		descr->is_chunk_end = true;
+		c->is_damaged |= frame_get(c, 2) != 0;
+		return;
+	}
+	if (size == LARGE_FRAME) {
+		bytes = 4;
+		c->at += 2;
+		size = frame_get(c, 4);
+		c->is_damaged |= size > MAX_FRAME_BYTES;
+	}
+	n_live = frame_get(c, bytes);
+	descr->frame_bytes = size & MAX_FRAME_BYTES & ~FLAGS;
+	descr->collects = size & HAS_LENGTHS;
+	c->at += bytes * n_live;
+	if (descr->collects) {
+		n_places = frame_get(c, 1);
+		c->at += n_places;
+	}
+	if (size & HAS_DEBUG)
+		descr->debuginfo_va = get_debuginfo(c, n_places);
+}
+
 /*
  * Read the next descriptor. Set is_damaged if the descriptor reaches past the data or is
  * impossible.
  */
 static struct frame_descr frame_get_descr(struct frame_cursor *c)
 {
-	struct frame_descr descr = { .va = frame_get(c, 8) };
-	const uint64_t size = frame_get(c, 2), n_live = frame_get(c, 2);
-	uint64_t n_places = 1;
+	struct frame_descr descr = { 0 };
 
-	if (size == CHUNK_END) {
-		descr.is_chunk_end = true;
-		c->is_damaged |= n_live != 0;
+	if (c->format == FRAMES_COMPACT && c->at < c->part->n && c->part->bytes[c->at]) {
+		get_short_descr(c, &descr);
 	} else {
-		descr.frame_bytes = (uint16_t)(size & ~(uint64_t)(HAS_DEBUG | HAS_LENGTHS));
-		descr.collects = size & HAS_LENGTHS;
-		c->at += 2 * n_live;
-		if (size & HAS_LENGTHS) {
-			n_places = frame_get(c, 1);
-			c->at += n_places;
-		}
-		if (size & HAS_DEBUG)
-			descr.debuginfo_va = get_debuginfo(c, n_places);
+		c->at += c->format == FRAMES_COMPACT;
+		get_full_descr(c, &descr);
 	}
 	align(c, 8);
 	c->is_damaged |= c->at > c->part->n;
+	c->va = descr.va;
 	return descr;
 }
 
@@ -190,27 +275,29 @@ static bool load_code(struct table_scan *scan, uint64_t va)
 	return true;
 }
 
-/*
- * Return true if the instruction before VA is a call: e8 with a distance, or ff /2 with an operand
- * of any length.
- */
-static bool is_behind_call(struct table_scan *scan, uint64_t va)
-{
-	static const uint8_t call_bytes[] = { 2, 3, 4, 6, 7 };
-	const uint8_t *end;
-	uint64_t before;
+enum { CALL_ROOM = 7 };
 
-	if (!load_code(scan, va))
-		return false;
-	before = va - scan->code.va;
-	end = scan->code.bytes + before;
-	if (before >= 5 && end[-5] == 0xe8)
+/*
+ * Return true if the last of the N bytes before END may be a call: e8 with a distance, or ff /2
+ * with an operand of any length.
+ */
+static bool ends_with_call(const uint8_t *end, uint64_t n)
+{
+	static const uint8_t call_bytes[] = { 2, 3, 4, 6, CALL_ROOM };
+
+	if (n >= 5 && end[-5] == 0xe8)
 		return true;
 	for (size_t i = 0; i < sizeof(call_bytes); i++)
-		if (before >= call_bytes[i] && end[-call_bytes[i]] == 0xff &&
+		if (n >= call_bytes[i] && end[-call_bytes[i]] == 0xff &&
 		    (end[1 - call_bytes[i]] & 0x38) == 0x10)
 			return true;
 	return false;
+}
+
+static bool is_behind_call(struct table_scan *scan, uint64_t va)
+{
+	return load_code(scan, va) &&
+	       ends_with_call(scan->code.bytes + (va - scan->code.va), va - scan->code.va);
 }
 
 static bool is_in_code(const struct table_scan *scan, uint64_t va)
@@ -229,7 +316,7 @@ static bool may_be_table(const struct table_scan *scan, uint64_t va)
 	if (!c.part || va % 8)
 		return false;
 	n = frame_get(&c, 8);
-	if (c.is_damaged || n > (c.part->n - c.at) / MIN_DESCRIPTOR_BYTES)
+	if (c.is_damaged || n > (c.part->n - c.at) / min_descriptor_bytes[FRAMES_ABSOLUTE])
 		return false;
 	if (n == 0)
 		return true;
@@ -321,7 +408,7 @@ static int frametable_scan(struct ocp_ctx *ctx, struct elf_file *elf,
 	bool is_found = false;
 
 	for (size_t i = 0; i < image->n_parts; i++)
-		scan.left += image->parts[i].n / MIN_DESCRIPTOR_BYTES;
+		scan.left += image->parts[i].n / min_descriptor_bytes[FRAMES_ABSOLUTE];
 	scan.left *= 2;
 	for (size_t i = 0; i < image->n_parts && !is_found; i++)
 		is_found = scan_part(&scan, &image->parts[i], va);
@@ -336,6 +423,8 @@ enum {
 	MAX_DYNSYM_BYTES = 1 << 28,
 	MAX_TEXT_BYTES = 4096,
 	VOTES = 4096,
+	TRIED_TABLES = 16,
+	TRIED_CALLS = 4,
 };
 
 struct frametable {
@@ -344,6 +433,7 @@ struct frametable {
 	size_t n;
 	uint64_t *tables; /* the addresses of the tables, in the order of their list */
 	size_t n_tables;
+	enum frame_format format;
 	/* source places have the format of OCaml 5.2 and later, with the line of the end */
 	bool has_end_lines;
 };
@@ -442,6 +532,91 @@ static int damaged(const struct frametable_reader *r, uint64_t table_va, const c
 }
 
 /*
+ * Read the parts of the file that contain the tables. The tables of OxCaml are not in the writable
+ * data.
+ */
+static int load_tables(struct frametable_reader *r)
+{
+	struct frametable *table = r->table;
+	int err = 0;
+
+	for (size_t i = 0; i < table->n_tables && !err; i++)
+		if (!data_image_part(&table->image, table->tables[i]))
+			err = data_image_add(r->ctx, r->elf, &table->image, table->tables[i]);
+	return err;
+}
+
+/* Return a cursor at the number of descriptors of table I. */
+static struct frame_cursor cursor_of(const struct frametable *table, size_t i)
+{
+	struct frame_cursor c = frame_cursor_at(&table->image, table->tables[i]);
+
+	c.format = table->format;
+	return c;
+}
+
+/* Return true if the instruction before VA may be a call. */
+static bool is_behind_some_call(struct frametable_reader *r, uint64_t va)
+{
+	uint8_t code[CALL_ROOM];
+	uint64_t off;
+
+	return elf_file_va_to_off(r->elf, va - CALL_ROOM, &off) &&
+	       elf_file_read(r->elf, off, code, CALL_ROOM) == 0 &&
+	       ends_with_call(code + CALL_ROOM, CALL_ROOM);
+}
+
+/* What was seen of the tables in a format. */
+struct format_trial {
+	size_t n_tables;  /* tables with descriptors */
+	size_t n_checked; /* return addresses whose preceding instruction was read */
+	size_t n_calls;	  /* return addresses of these that follow a call */
+};
+
+/* Return true if all descriptors of table I are valid in the format of the tables. */
+static bool fits(struct frametable_reader *r, size_t i, struct format_trial *trial)
+{
+	struct frame_cursor c = cursor_of(r->table, i);
+	const uint64_t n = c.part ? frame_get(&c, 8) : 0;
+
+	trial->n_tables += n > 0;
+	for (uint64_t left = n; left; left--) {
+		const struct frame_descr descr = frame_get_descr(&c);
+
+		if (c.is_damaged || !is_code(r, descr.va))
+			return false;
+		if (n - left < TRIED_CALLS) {
+			trial->n_checked++;
+			trial->n_calls += is_behind_some_call(r, descr.va);
+		}
+	}
+	return true;
+}
+
+/*
+ * Find the format of the tables: all descriptors of the first tables are valid in this format, and
+ * most return addresses follow a call. (The call of a probe that is off is not in the file.) In
+ * another format, a return address would be outside of the code after a few descriptors. If no
+ * format fits, the tables are damaged: FRAMES_ABSOLUTE then gives the reason.
+ */
+static void find_format(struct frametable_reader *r)
+{
+	struct frametable *table = r->table;
+
+	for (int format = FRAMES_ABSOLUTE; format < FRAME_FORMATS; format++) {
+		struct format_trial trial = { 0 };
+		bool is_right = true;
+
+		table->format = (enum frame_format)format;
+		for (size_t i = 0; i < table->n_tables && is_right; i++)
+			is_right = trial.n_tables == TRIED_TABLES || fits(r, i, &trial);
+		if (is_right && trial.n_calls >= trial.n_checked / 2)
+			return;
+	}
+	table->format = FRAMES_ABSOLUTE;
+}
+
+/*
  * Count the descriptors of all tables. Refuse a file whose tables claim more than its data can
  * contain.
  */
@@ -450,12 +625,13 @@ static int count_descriptors(struct frametable_reader *r)
 	uint64_t room = 0;
 
 	for (size_t i = 0; i < r->table->image.n_parts; i++)
-		room += r->table->image.parts[i].n / MIN_DESCRIPTOR_BYTES;
+		room += r->table->image.parts[i].n / min_descriptor_bytes[r->table->format];
 	for (size_t i = 0; i < r->table->n_tables; i++) {
-		struct frame_cursor c = frame_cursor_at(&r->table->image, r->table->tables[i]);
+		struct frame_cursor c = cursor_of(r->table, i);
 		const uint64_t n = c.part ? frame_get(&c, 8) : 0;
 
-		if (!c.part || c.is_damaged || r->table->tables[i] % 8)
+		if (!c.part || c.is_damaged ||
+		    (r->table->format != FRAMES_COMPACT && r->table->tables[i] % 8))
 			return damaged(r, r->table->tables[i], "is not in the file's data");
 		if (n > room - r->n_descriptors)
 			return damaged(r, r->table->tables[i],
@@ -483,9 +659,9 @@ static void put_in_order(struct frame_descr *list, size_t n)
 
 static int read_frame_table(struct frametable_reader *r, uint32_t number)
 {
-	const uint64_t table_va = r->table->tables[number];
-	struct frame_cursor c = frame_cursor_at(&r->table->image, table_va);
 	struct frametable *table = r->table;
+	const uint64_t table_va = table->tables[number];
+	struct frame_cursor c = cursor_of(table, number);
 	const size_t first = table->n;
 
 	for (uint64_t left = frame_get(&c, 8); left; left--) {
@@ -667,7 +843,11 @@ static int read_frame_tables(struct frametable_reader *r)
 	if (!err)
 		err = find_tables(r);
 	if (!err)
+		err = load_tables(r);
+	if (!err) {
+		find_format(r);
 		err = count_descriptors(r);
+	}
 	if (err)
 		return err;
 	table->list = calloc(r->n_descriptors + 1, sizeof(*table->list));

@@ -2,7 +2,7 @@
 /*
  * The frame tables of an executable, a library or a plugin. They describe the stack frame of each
  * call for OCaml's collector, and the call's place in the source for Printexc. `strip` does not
- * remove them. They are read from the file, without a process. (OCaml 4.12 to 5.3.)
+ * remove them. They are read from the file, without a process. (OCaml 4.12 to 5.5, OxCaml.)
  */
 #ifndef CODE_FRAMETABLE_H
 #define CODE_FRAMETABLE_H
@@ -26,9 +26,10 @@ struct frame_descr {
 	 * The size of the calling function's frame in bytes, including the return address; 0 at the
 	 * end of a chunk.
 	 */
-	uint16_t frame_bytes;
-	bool is_chunk_end; /* OCaml's part of the stack ends here: the next caller is C */
-	bool collects;	   /* a call of the collector, outside of the function's main path */
+	uint32_t frame_bytes : 30;
+	/* OCaml's part of the stack ends here: the next caller is C */
+	bool is_chunk_end : 1;
+	bool collects : 1; /* a call of the collector, outside of the function's main path */
 };
 
 /*
@@ -76,7 +77,8 @@ const struct frame_descr *frametable_find(const struct frametable *table, uint64
 /*
  * Write the locations of DESCR to LOCATIONS, at most ROOM: the innermost inlined function first,
  * the function that was compiled to this code last. Returns the number of locations; 0 if DESCR has
- * no debug information, or if that information is damaged. The texts exist as long as TABLE.
+ * no debug information, or if that information is damaged or of the format that OxCaml has since
+ * August 2026. The texts exist as long as TABLE.
  */
 size_t frametable_locations(const struct frametable *table, const struct frame_descr *descr,
 			    struct frame_location *locations, size_t room);

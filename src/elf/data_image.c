@@ -128,18 +128,20 @@ int relocations_each(struct elf_file *elf, relocation_fn fn, void *data)
 #define MAX_DATA_BYTES (UINT64_C(1) << 28)
 
 static int read_part(struct ocp_ctx *ctx, struct elf_file *elf, const struct elf_segment *segment,
-		     struct data_image *image, uint64_t *all_bytes)
+		     struct data_image *image)
 {
 	struct data_part *part = &image->parts[image->n_parts];
+	uint64_t all_bytes = 0;
 
+	for (size_t i = 0; i < image->n_parts; i++)
+		all_bytes += image->parts[i].n;
 	if (image->n_parts == DATA_IMAGE_PARTS)
 		return ctx_error(ctx, -EBADMSG, "%s: has more than %d segments of data",
 				 elf_file_name(elf), DATA_IMAGE_PARTS);
-	if (segment->file_bytes > MAX_DATA_BYTES - *all_bytes)
+	if (segment->file_bytes > MAX_DATA_BYTES - all_bytes)
 		return ctx_error(ctx, -EBADMSG,
 				 "%s: has more than %" PRIu64 " bytes of data in the file",
 				 elf_file_name(elf), MAX_DATA_BYTES);
-	*all_bytes += segment->file_bytes;
 	*part = (struct data_part){ .va = segment->va, .n = segment->file_bytes };
 	part->bytes = malloc(part->n);
 	if (!part->bytes)
@@ -164,7 +166,6 @@ static int relocate(void *data, const struct relocation *relocation)
 int data_image_read(struct ocp_ctx *ctx, struct elf_file *elf, struct data_image *image)
 {
 	const struct elf_segment *segments;
-	uint64_t all_bytes = 0;
 	size_t n;
 	int err = 0;
 
@@ -172,12 +173,21 @@ int data_image_read(struct ocp_ctx *ctx, struct elf_file *elf, struct data_image
 	segments = elf_file_segments(elf, &n);
 	for (size_t i = 0; !err && i < n; i++)
 		if (segments[i].writable && segments[i].file_bytes)
-			err = read_part(ctx, elf, &segments[i], image, &all_bytes);
+			err = read_part(ctx, elf, &segments[i], image);
 	if (!err)
 		err = relocations_each(elf, relocate, image);
 	if (err)
 		data_image_free(image);
 	return err;
+}
+
+int data_image_add(struct ocp_ctx *ctx, struct elf_file *elf, struct data_image *image, uint64_t va)
+{
+	const struct elf_segment *segment = elf_file_segment_of(elf, va, 1);
+
+	if (!segment || va - segment->va >= segment->file_bytes)
+		return 0;
+	return read_part(ctx, elf, segment, image);
 }
 
 void data_image_free(struct data_image *image)

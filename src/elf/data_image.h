@@ -31,6 +31,13 @@ struct data_image {
  * *IMAGE is empty.
  */
 int data_image_read(struct ocp_ctx *ctx, struct elf_file *elf, struct data_image *image);
+
+/*
+ * Add the segment of ELF that contains VA to IMAGE, as it is in the file. Add nothing if the file
+ * has no bytes for VA. Returns -EBADMSG if the data then exceed the limits.
+ */
+int data_image_add(struct ocp_ctx *ctx, struct elf_file *elf, struct data_image *image,
+		   uint64_t va);
 void data_image_free(struct data_image *image);
 
 /* Return the part that holds the byte at VA; NULL if no part does. */

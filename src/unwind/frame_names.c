@@ -813,7 +813,7 @@ const struct named_frame *frame_names_of_end(enum walk_end end)
 		[WALK_TOO_DEEP] = TRUNCATED("deeper than 1024 frames"),
 		[WALK_NO_MAPPING] = TRUNCATED("code of no file"),
 		[WALK_NEW_FILE] = TRUNCATED("a file that has just been loaded"),
-		[WALK_NO_RULE] = TRUNCATED("no call frame information"),
+		[WALK_NO_RULE] = TRUNCATED("no unwind rule"),
 		[WALK_UNREADABLE] = TRUNCATED("the stack cannot be read"),
 		[WALK_NO_REGISTER] = TRUNCATED("a register is not known"),
 		[WALK_NO_PROGRESS] = TRUNCATED("the frames are in no order"),

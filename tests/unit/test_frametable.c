@@ -267,6 +267,163 @@ TEST(tables_that_lie)
 	expect_error(test, -EBADMSG, "is not terminated in the file's data");
 }
 
+/*
+ * The formats of OxCaml. Its tables are in a part of the file that is not writable: here in the
+ * code, from TABLE on.
+ */
+
+static void put_code(struct test *test, size_t off, uint64_t value, size_t bytes)
+{
+	memcpy(test->made.code + off, &value, bytes);
+}
+
+/* The distance from OFF to the return address at RETURN_OFF, both in the code; a call precedes. */
+static void put_return(struct test *test, size_t off, size_t return_off)
+{
+	put_code(test, off, return_off - off, 4);
+	put_code(test, return_off - 5, 0xe8, 1);
+}
+
+static void list_code_table(struct test *test, uint64_t n)
+{
+	put(test, LIST, MADE_CODE_VA + TABLE, 8);
+	put_code(test, TABLE, n, 8);
+}
+
+static void expect_descr(const struct frame_descr *descr, uint64_t off, uint32_t bytes,
+			 bool collects)
+{
+	assert_int_equal(descr->va, MADE_CODE_VA + off);
+	assert_int_equal(descr->frame_bytes, bytes);
+	assert_int_equal(descr->collects, collects);
+	assert_int_equal(descr->is_chunk_end, !bytes);
+}
+
+/* A frame with debug information, one of 100 000 bytes with a live word, the end of a chunk. */
+static void make_relative(struct test *test)
+{
+	list_code_table(test, 3);
+	put_return(test, FIRST, 0x60);
+	put_code(test, FIRST + 4, 48 | 1, 2);
+	put_code(test, FIRST + 8, 0x300 - (FIRST + 8), 4);
+	put_return(test, FIRST + 16, 0x50);
+	put_code(test, FIRST + 20, 0x7fff, 2);
+	put_code(test, FIRST + 24, 100000 | 2, 4);
+	put_code(test, FIRST + 28, 1, 4);
+	put_code(test, FIRST + 36, 1, 1); /* one length */
+	put_return(test, FIRST + 40, 0x40);
+	put_code(test, FIRST + 44, 0xffff, 2);
+	/* The debug information, as from 5.2 on: line 97, columns 3 to 20. */
+	put_code(test, 0x300,
+		 (UINT64_C(97) << 51) | (UINT64_C(3) << 42) | (UINT64_C(20) << 35) | 0x40, 8);
+	put_code(test, 0x340, 0x20, 4);
+	memcpy(test->made.code + 0x344, "M.f", 4);
+	memcpy(test->made.code + 0x360, "m.ml", 5);
+}
+
+TEST(relative_descriptors_of_oxcaml)
+{
+	struct frame_location location;
+	struct test *test = *state;
+	const struct frame_descr *list;
+	size_t n;
+
+	make_relative(test);
+	assert_int_equal(locate(test, 0x60, &location, 1), 1);
+	assert_string_equal(location.function, "M.f");
+	assert_string_equal(location.file, "m.ml");
+	assert_int_equal(location.line, 97);
+	list = frametable_list(test->table, &n);
+	assert_int_equal(n, 3);
+	expect_descr(&list[0], 0x40, 0, false);
+	expect_descr(&list[1], 0x50, 100000, true);
+	expect_descr(&list[2], 0x60, 48, false);
+	/* A return address that no call precedes. */
+	put_code(test, 0x60 - 5, 0x90, 1);
+	expect_error(test, -EBADMSG, "frame table at 0x1100");
+}
+
+/* A full frame, a short one, a short one with three allocations, a large one, and the end. */
+static size_t make_compact(struct test *test)
+{
+	size_t at = FIRST + 1;
+
+	list_code_table(test, 5);
+	put_return(test, at, 0x40);
+	put_code(test, at + 4, 24 | 1, 2);
+	put_code(test, at + 6, 2, 2); /* two live words */
+	at += 4 + 2 + 2 + 2 * 2 + 4;
+	put_code(test, at++, 0x10, 1);
+	put_code(test, at++, 3 << 2 | 1, 1); /* 48 bytes, 6 words: 1 byte of live words */
+	put_code(test, at++, 0x3f, 1);
+	put_code(test, at, UINT32_MAX, 4);
+	at += 4;
+	put_code(test, at, 0x0190, 2); /* 0x90, in two bytes */
+	at += 2;
+	put_code(test, at++, 63 << 2 | 3, 1); /* 1008 bytes, 126 words: 16 bytes of live words */
+	put_code(test, at, UINT32_C(0x5503aa), 3); /* registers, three lengths in two bytes */
+	at += 1 + 1 + 2 + 16 + 3 * 4;
+	at++;
+	put_return(test, at, 0x800);
+	put_code(test, at + 4, 0x7fff, 2);
+	put_code(test, at + 8, 65536, 4);
+	at += 4 + 4 + 4 + 4;
+	at++;
+	put_return(test, at, 0x900);
+	put_code(test, at + 4, 0xffff, 2);
+	/* The calls of the short descriptors. */
+	put_code(test, 0x50 - 5, 0xe8, 1);
+	put_code(test, 0xe0 - 5, 0xe8, 1);
+	return at + 8;
+}
+
+TEST(compact_descriptors_of_oxcaml)
+{
+	struct frame_location location;
+	struct test *test = *state;
+	const struct frame_descr *list;
+	size_t n;
+
+	make_compact(test);
+	read_well(test);
+	list = frametable_list(test->table, &n);
+	assert_int_equal(n, 5);
+	expect_descr(&list[0], 0x40, 24, false);
+	expect_descr(&list[1], 0x50, 48, false);
+	expect_descr(&list[2], 0xe0, 1008, true);
+	expect_descr(&list[3], 0x800, 65536, false);
+	expect_descr(&list[4], 0x900, 0, false);
+	/* The places have a format that is not read. */
+	assert_int_equal(frametable_locations(test->table, &list[1], &location, 1), 0);
+}
+
+TEST(compact_descriptors_that_lie)
+{
+	struct test *test = *state;
+	const size_t end = make_compact(test), first_short = FIRST + 17;
+
+	read_well(test);
+	/* A distance of 0 cannot be written; a number that does not end; a frame without bytes. */
+	put_code(test, first_short, 0x80, 2);
+	expect_error(test, -EBADMSG, "frame table at 0x1100");
+	make_compact(test);
+	memset(test->made.code + first_short, 0xff, 16);
+	expect_error(test, -EBADMSG, "frame table at 0x1100");
+	make_compact(test);
+	put_code(test, first_short + 1, 1, 1);
+	expect_error(test, -EBADMSG, "frame table at 0x1100");
+	/* More descriptors than the table has. */
+	make_compact(test);
+	memset(test->made.code + end, 0, MADE_BYTES - end);
+	put_code(test, TABLE, 6, 8);
+	expect_error(test, -EBADMSG, "frame table at 0x1100");
+	for (size_t at = TABLE; at < end; at++) {
+		make_compact(test);
+		test->made.code[at] ^= 0xff;
+		read_it(test); /* with any result */
+	}
+}
+
 TEST(places_that_lie)
 {
 	struct frame_location locations[FRAME_LOCATIONS_MAX];
