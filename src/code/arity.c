@@ -9,6 +9,11 @@
  *
  *	info: arity << 56 | words to the environment << 1 | 1
  *
+ * In OxCaml, bit 55 of `info` marks the last function of a set of closures. The names of caml_curryN
+ * and caml_tuplifyN have a suffix there if the result is not a value ("_R" and letters) or the last
+ * arguments are local ("L" and a number); without N, the name is that of a function whose arguments
+ * are not all values. Their registers differ, so this arity stays unknown.
+ *
  * The arity in `info` is -N if the function takes one tuple of N elements. A function has no
  * closure in the data if it is only called directly, or if its closures are made while the program
  * runs.
@@ -70,6 +75,17 @@ struct arity_reader {
 
 /* ---- goals ---------------------------------------------------------------------------------- */
 
+/* Return true if TEXT is a suffix of OxCaml, or empty: "", "_RF", "L1", "_RFL1". */
+static bool is_curry_suffix(const char *text)
+{
+	if (strncmp(text, "_R", 2) == 0)
+		text += 1 + strspn(text + 1, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+	else if (*text == 'L' && text[1] >= '0' && text[1] <= '9')
+		text++;
+	text += strspn(text, "0123456789");
+	return !*text;
+}
+
 /* Return N for caml_curryN, -N for caml_tuplifyN, 0 for any other SYMBOL. */
 static int generated_arity(const char *symbol)
 {
@@ -84,7 +100,7 @@ static int generated_arity(const char *symbol)
 	if (*symbol < '1' || *symbol > '9')
 		return 0;
 	n = strtol(symbol, &end, 10);
-	if (*end || n < 2 || n > MAX_ARITY)
+	if (!is_curry_suffix(end) || n < 2 || n > MAX_ARITY)
 		return 0;
 	return (int)(is_curry ? n : -n);
 }
@@ -247,7 +263,7 @@ static bool read_info(struct arity_reader *r, struct segment_window *window, uin
 	memcpy(&info, window->data + (va - window->va), sizeof(info));
 	*arity = (int)((int64_t)info >> 56);
 	/* A valid info word is odd, and the environment of its closure begins shortly after it. */
-	return (info & 1) && (info << 8 >> 9) >= 2 && (info << 8 >> 9) < (1 << 24);
+	return (info & 1) && (info << 9 >> 10) >= 2 && (info << 9 >> 10) < (1 << 24);
 }
 
 static void set_arity(struct function *function, int arity)

@@ -24,6 +24,10 @@ static void add_closures(struct made *made)
 	made_add(made, "caml_tuplify2", 0x210, 0x10);
 	made_add(made, "caml_curry3_1", 0x220, 0x10);
 	made_add(made, "caml_curry300", 0x230, 0x10);
+	made_add(made, "caml_curry3_RFL1", 0x240, 0x10);
+	made_add(made, "caml_curryV_F", 0x250, 0x10);
+	made_add(made, "camlM__local_8", 0x170, 0x10);
+	made_add(made, "camlM__float_9", 0x180, 0x10);
 	made_set_word(made, 0x108, made_info(1));
 	made_set_word(made, 0x208, made_info(3));
 	made_set_word(made, 0x308, made_info(-2));
@@ -36,6 +40,9 @@ static void add_closures(struct made *made)
 	made_set_word(made, 0x708, 0x4142434445464748);
 	/* Without caml_curry3 before it. */
 	made_set_word(made, 0x728, made_info(3));
+	/* The last function of a set of closures of OxCaml, and one with an argument in a float register. */
+	made_set_word(made, 0x808, made_info(3) | UINT64_C(1) << 55);
+	made_set_word(made, 0x908, made_info(2) | UINT64_C(1) << 55);
 }
 
 /* The pointers of these closures: where, and to what. */
@@ -43,13 +50,15 @@ static const struct {
 	uint64_t off, to;
 	const char *symbol;
 } pointers[] = {
-	{ 0x100, 0x100, "camlM__one_1" },   { 0x200, 0x200, "caml_curry3" },
-	{ 0x210, 0x110, "camlM__three_2" }, { 0x300, 0x210, "caml_tuplify2" },
-	{ 0x310, 0x120, "camlM__pair_3" },  { 0x400, 0x140, "camlM__twice_5" },
-	{ 0x420, 0x200, "caml_curry3" },    { 0x430, 0x140, "camlM__twice_5" },
-	{ 0x500, 0x200, "caml_curry3" },    { 0x510, 0x150, "camlM__wrong_6" },
-	{ 0x600, 0x220, "caml_curry3_1" },  { 0x610, 0x150, "camlM__wrong_6" },
-	{ 0x700, 0x160, "camlM__other_7" }, { 0x720, 0x160, "camlM__other_7" },
+	{ 0x100, 0x100, "camlM__one_1" },     { 0x200, 0x200, "caml_curry3" },
+	{ 0x210, 0x110, "camlM__three_2" },   { 0x300, 0x210, "caml_tuplify2" },
+	{ 0x310, 0x120, "camlM__pair_3" },    { 0x400, 0x140, "camlM__twice_5" },
+	{ 0x420, 0x200, "caml_curry3" },      { 0x430, 0x140, "camlM__twice_5" },
+	{ 0x500, 0x200, "caml_curry3" },      { 0x510, 0x150, "camlM__wrong_6" },
+	{ 0x600, 0x220, "caml_curry3_1" },    { 0x610, 0x150, "camlM__wrong_6" },
+	{ 0x700, 0x160, "camlM__other_7" },   { 0x720, 0x160, "camlM__other_7" },
+	{ 0x800, 0x240, "caml_curry3_RFL1" }, { 0x810, 0x170, "camlM__local_8" },
+	{ 0x900, 0x250, "caml_curryV_F" },    { 0x910, 0x180, "camlM__float_9" },
 };
 
 enum { N_POINTERS = sizeof(pointers) / sizeof(pointers[0]) };
@@ -64,6 +73,8 @@ static void expect_arities(struct made *made)
 	assert_int_equal(made_function(made, "camlM__wrong_6")->arity, ARITY_UNKNOWN);
 	assert_int_equal(made_function(made, "camlM__other_7")->arity, ARITY_UNKNOWN);
 	assert_int_equal(made_function(made, "caml_curry3")->arity, ARITY_UNKNOWN);
+	assert_int_equal(made_function(made, "camlM__local_8")->arity, 3);
+	assert_int_equal(made_function(made, "camlM__float_9")->arity, ARITY_UNKNOWN);
 }
 
 static void set_pointers(struct made *made)

@@ -24,6 +24,7 @@
 #include "measure/args/operand.h"
 #include "program/arg_names.h"
 #include "program/arg_places.h"
+#include "program/item.h"
 #include "program/places.h"
 #include "program/wrapper_args.h"
 
@@ -413,6 +414,12 @@ static int refuse_name(const struct arg_requests *requests, const struct measure
 	return err;
 }
 
+static bool is_function(const char *probe)
+{
+	return strncmp(probe, ITEM_FUNCTION_PREFIX, strlen(ITEM_FUNCTION_PREFIX)) == 0 ||
+	       strncmp(probe, ITEM_C_FUNCTION_PREFIX, strlen(ITEM_C_FUNCTION_PREFIX)) == 0;
+}
+
 /*
  * Check that argument ARG can be read at SITE. WHAT names the feature that needs ARG, for the error
  * message.
@@ -429,6 +436,12 @@ static int check_arg(const struct arg_requests *requests, const struct measured_
 
 	if (at < 0)
 		return refuse_name(requests, site, arg, what);
+	if (n == 0 && is_function(probe))
+		return ctx_error(
+			requests->ctx, -EINVAL,
+			"probe '%s': no arg%d for the %s: how many arguments it has is not "
+			"known in %s",
+			probe, at, what, file);
 	if ((unsigned int)at >= args->n)
 		return ctx_error(requests->ctx, -EINVAL,
 				 "probe '%s': no arg%d for the %s: it has %u argument%s in %s",
