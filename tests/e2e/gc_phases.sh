@@ -278,6 +278,27 @@ PY
 	}
 fi
 
+# What the program collects before the time of the report begins is in neither of the numbers. The report's CPU samples
+# begin with an event: strace holds the tool there for three seconds, in which the program collects.
+test_pauses_before_the_report() {
+	local tracer tool status=0
+	need_command strace
+	build
+	start_phases 20 1
+	background strace -qq -o "$TMP/calls" -e trace=perf_event_open -e inject=perf_event_open:delay_exit=3s:when=1 \
+		"$TOOL" gc -pid "$TARGET" --for 100ms >"$TMP/report" 2>"$TMP/err"
+	tracer=$!
+	wait_for 'tool=$(pgrep -P $tracer) && ls -l /proc/$tool/fd 2>/dev/null | grep -q perf_event'
+	tell go
+	await_line finished 60
+	eq "$(wc -l <"$TMP/report")" 0 "lines of the report"
+	wait "$tracer" || status=$?
+	eq "$status" 0 "status: $(cat "$TMP/err")"
+	quit_target
+	matches "$(grep '^minor collections' "$TMP/report")" ' [1-9][0-9]* +0 +0$'
+	eq "$(sed -n '/^PAUSES/,$ { /^gc:minor /s/  */ /gp }' "$TMP/report")" "gc:minor 0" "pauses: $(cat "$TMP/report")"
+}
+
 # A user without privileges reads the figures of his own process.
 test_report_without_privileges() {
 	local status=0
