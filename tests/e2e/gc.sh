@@ -12,6 +12,11 @@ has_domains() {
 	[[ $(ocamlopt -version 2>/dev/null) = 5.* ]]
 }
 
+# OCaml 5.0 and 5.1 never compact: Gc.quick_stat says 0, and the runtime has no such figure.
+has_compactions() {
+	[[ $(ocamlopt -version 2>/dev/null) != 5.[01].* ]]
+}
+
 # Have the target do WORK, one of its words.
 have_done() { # WORK...
 	local word
@@ -43,8 +48,12 @@ check_figures() { # WHAT
 	tell ''
 	await_line end
 	grep '^[a-z_]* [0-9]*$' "$(output_of)" | grep -v '^quick_' | sort >"$TMP/program"
-	eq "$(cat "$TMP/tool")" "$(cat "$TMP/program")" "figures of the tool, $1"
 	[[ $(wc -l <"$TMP/program") -eq 8 ]] || fail "the program said: $(cat "$(output_of)")"
+	if ! has_compactions; then
+		eq "$(figure compactions)" 0 "compactions"
+		sed -i /^compactions/d "$TMP/program"
+	fi
+	eq "$(cat "$TMP/tool")" "$(cat "$TMP/program")" "figures of the tool, $1"
 }
 
 figure() { # NAME
@@ -75,7 +84,7 @@ check_program() { # FILE
 	have_done work major compact
 	check_figures "after a compaction"
 	[[ $(figure major_collections) -gt 0 ]] || fail "no major cycle"
-	[[ $(figure compactions) -gt 0 ]] || fail "no compaction"
+	! has_compactions || [[ $(figure compactions) -gt 0 ]] || fail "no compaction"
 	quit_target
 }
 

@@ -346,10 +346,17 @@ test_own_profile_is_left_alone() {
 	eq "$TARGET_STATUS" 0
 }
 
+replaces_profiles() {
+	[[ $(printf '5.5\n%s\n' "$(ocamlopt -version 2>/dev/null)" | sort -V | head -n 1) = 5.5 ]]
+}
+
+refuses_second_profiles() {
+	! replaces_profiles
+}
+
 # The program's own start is refused while ours runs. It may stop ours, and start one of its own, which is
 # left alone when the tool ends.
 test_program_that_stops_ours() {
-	local before
 	start_subject leak
 	background "$TOOL" memprof -pid "$TARGET" --rate 0.01 >"$TMP/out" 2>"$TMP/err"
 	wait_for "grep -q sampling '$TMP/err'"
@@ -363,6 +370,28 @@ test_program_that_stops_ours() {
 	kill -INT $!
 	wait $!
 	matches "$(cat "$TMP/out")" 'Subject\.leak'
+	check_own_profile
+}
+only_if test_program_that_stops_ours refuses_second_profiles
+
+# From OCaml 5.5 on, the program's own start replaces our profile. The tool then ends, and leaves it alone.
+test_program_that_replaces_ours() {
+	start_subject leak
+	background "$TOOL" memprof -pid "$TARGET" --rate 0.01 >"$TMP/out" 2>"$TMP/err"
+	wait_for "grep -q sampling '$TMP/err'"
+	let_work 3
+	tell start
+	await_line started
+	kill -INT $!
+	wait $!
+	matches "$(cat "$TMP/out")" 'Subject\.leak'
+	check_own_profile
+}
+only_if test_program_that_replaces_ours replaces_profiles
+
+# The program's own profile runs, until the program stops it.
+check_own_profile() {
+	local before
 	before=$(own_samples)
 	wait_for "(( \$(own_samples) > $before + 100 ))"
 	forget_output

@@ -72,17 +72,21 @@ $(ocaml_out)/no_probes_ppx: tests/ocaml/no_probes_ppx.ml
 	$(Q)cd $(ocaml_out)/obj/no_probes_ppx && OCAMLFIND_IGNORE_DUPS_IN="$$(ocamlfind ocamlc -where)/compiler-libs" \
 		ocamlfind ocamlopt -linkpkg -package ppxlib,ppxlib.metaquot no_probes_ppx.ml -o $@
 
-# With the ppx of probes inside.
+# With the ppx of probes inside. The syntax trees of ppxlib have changed in 0.36.
+recorded_sources := tests/ocaml/recorded/recorded_ppx.ml $(wildcard tests/ocaml/recorded/functions_*.ml)
 ocaml-tests: $(ocaml_out)/recorded_ppx
-$(ocaml_out)/recorded_ppx: tests/ocaml/recorded/recorded_ppx.ml $(ocaml_stamp)
+$(ocaml_out)/recorded_ppx: $(recorded_sources) $(ocaml_stamp)
 	$(say) OCAML $@
 	$(Q)mkdir -p $(ocaml_out)/obj/recorded_ppx
-	$(Q)cp $< $(ocaml_out)/obj/recorded_ppx
+	$(Q)cp $(recorded_sources) $(ocaml_out)/obj/recorded_ppx
+	$(Q)cd $(ocaml_out)/obj/recorded_ppx && \
+		case $$({ ocamlfind query -format %v ppxlib && echo 0.36; } | sort -V | head -n 1) in \
+		0.36) cp functions_0.36.ml functions.ml ;; *) cp functions_0.27.ml functions.ml ;; esac
 	$(Q)cd $(ocaml_out)/obj/recorded_ppx && OCAMLFIND_IGNORE_DUPS_IN="$$(ocamlfind ocamlc -where)/compiler-libs" \
-		$(ocaml_env) ocamlfind ocamlopt -c -package ppxlib,ppxlib.metaquot recorded_ppx.ml
+		$(ocaml_env) ocamlfind ocamlopt -c -package ppxlib,ppxlib.metaquot functions.ml recorded_ppx.ml
 	$(Q)cd $(ocaml_out)/obj/recorded_ppx && OCAMLFIND_IGNORE_DUPS_IN="$$(ocamlfind ocamlc -where)/compiler-libs" \
 		$(ocaml_env) ocamlfind ocamlopt -predicates ppx_driver -linkpkg -linkall \
-		-package ppxlib,ocaml-probes.ppx recorded_ppx.cmx -o $@
+		-package ppxlib,ocaml-probes.ppx functions.cmx recorded_ppx.cmx -o $@
 
 # dune does not know that the post-linker is an input of the link: start over, without its cache.
 $(ocaml_out)/service: $(wildcard tests/ocaml/service/*) $(ocaml_stamp) $(O)/ocaml-probes-cc $(linker)

@@ -73,8 +73,12 @@ let apart () =
   Atomic.set stop true;
   List.iter Domain.join domains
 
-(* Can a profile be started here? *)
+external is_sampling : unit -> bool = "ocaml_probes_memprof_is_sampling"
+
+(* Can a profile be started here, without replacing another one? *)
 let can_start () =
+  (not (is_sampling ()))
+  &&
   match Gc.Memprof.start ~sampling_rate:0. Gc.Memprof.null_tracker with
   | _ ->
     Gc.Memprof.stop ();

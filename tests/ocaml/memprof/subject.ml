@@ -182,13 +182,23 @@ let[@inline never] request i =
   (* No tail call: it is in the call stack of the leak. *)
   keep i
 
-(* How far it is; and can a profile be started, which is not so while another runs? *)
-let status n =
+external is_sampling : unit -> bool = "ocaml_probes_memprof_is_sampling"
+
+(* Is there no profile in this domain? A start of another profile then fails. OCaml 5.5 and later tell it; they
+   would replace the profile. *)
+let is_free () =
+  (not (is_sampling ()))
+  &&
   match Gc.Memprof.start ~sampling_rate:0. Gc.Memprof.null_tracker with
   | _ ->
     Gc.Memprof.stop ();
-    Printf.printf "%d free\n%!" n
-  | exception Failure _ -> Printf.printf "%d profiled\n%!" n
+    true
+  | exception Failure _ -> false
+
+let free_or_profiled is_free = if is_free then "free" else "profiled"
+
+(* How far it is, and whether a profile runs. *)
+let status n = Printf.printf "%d %s\n%!" n (free_or_profiled (is_free ()))
 
 (* A profile of the program's own, while the tool may have one. *)
 let own_samples = ref 0

@@ -1,6 +1,7 @@
 (* A ppx for the tests of stacks. It comes before that of probes, with which it is linked. Each probe becomes
    the probe `here`, and the body of each function begins with one, too. Its argument is the number of the hit,
-   and its handler records the stack: see record.ml. *)
+   and its handler records the stack: see record.ml. functions.ml is a copy of functions_VERSION.ml, whose VERSION
+   is that of the first ppxlib that has such syntax trees. *)
 open Ppxlib
 open Ast_builder.Default
 
@@ -36,7 +37,8 @@ let handler_of args =
 let with_probe body =
   let loc = start body.pexp_loc in
   match body.pexp_desc with
-  | Pexp_fun _ | Pexp_function _ | Pexp_newtype _ | Pexp_unreachable -> body
+  | Pexp_newtype _ | Pexp_unreachable -> body
+  | _ when Functions.is_function body -> body
   | _ -> pexp_sequence ~loc (here ~loc [%expr Record.nothing ()]) body
 
 let rewriter =
@@ -50,15 +52,7 @@ let rewriter =
           ({ txt = "probe"; _ }, PStr [ { pstr_desc = Pstr_eval ({ pexp_desc = Pexp_apply (_, args); _ }, _); _ } ]) ->
         here ~loc (self#expression (Option.get (handler_of args)))
       | Pexp_extension ({ txt = "probe_is_enabled"; _ }, _) -> [%expr [%probe_is_enabled "here"]]
-      | _ -> (
-        let e = super#expression e in
-        match e.pexp_desc with
-        | Pexp_fun (label, default, pattern, body) ->
-          { e with pexp_desc = Pexp_fun (label, default, pattern, with_probe body) }
-        | Pexp_function cases ->
-          let case c = { c with pc_rhs = with_probe c.pc_rhs } in
-          { e with pexp_desc = Pexp_function (List.map case cases) }
-        | _ -> e)
+      | _ -> Functions.map_bodies with_probe (super#expression e)
   end
 
 let () =

@@ -61,6 +61,9 @@ static struct {
 /* Gc.Memprof.discard exists in OCaml 5.3 and later. */
 extern value caml_memprof_discard(value profile) __attribute__((weak));
 
+/* Gc.Memprof.is_sampling exists in OCaml 5.5 and later. */
+extern value caml_memprof_is_sampling(value unit) __attribute__((weak));
+
 static uint32_t domain(void)
 {
 #if OCAML_VERSION >= 50000
@@ -328,11 +331,41 @@ EXPORT value ocaml_probes_memprof_refused(value reason)
 	return Val_unit;
 }
 
+/* Does a profile run in this domain, which Gc.Memprof.start would replace? */
+EXPORT value ocaml_probes_memprof_is_sampling(value unit)
+{
+	return caml_memprof_is_sampling ? caml_memprof_is_sampling(unit) : Val_false;
+}
+
+#if OCAML_VERSION >= 50500
+/*
+ * The program can replace a profile in this domain, without stopping the profile. The runtime's
+ * struct memprof_domain_s, which no header describes, begins with the domain, the table of sampled
+ * blocks, whose last member is the domain's profile (word 8), and the tables of older profiles.
+ */
+static bool is_in_domain(value profile)
+{
+	enum { WORDS = 12 };
+	const value *words = (const value *)Caml_state->memprof;
+
+	for (size_t i = 0; i < WORDS; i++)
+		if (words[i] == profile)
+			return true;
+	return false;
+}
+#elif OCAML_VERSION >= 50000
+static bool is_in_domain(value profile)
+{
+	(void)profile;
+	return true;
+}
+#endif
+
 #if OCAML_VERSION >= 50000
 /* The first field of a profile is 0 while it samples; other values mean stopped or discarded. */
 static bool is_running(const value *profile)
 {
-	return Field(*profile, 0) == Val_int(0);
+	return Field(*profile, 0) == Val_int(0) && is_in_domain(*profile);
 }
 #else
 static struct {

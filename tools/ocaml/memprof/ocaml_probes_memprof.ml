@@ -20,6 +20,7 @@ external rate : unit -> float = "ocaml_probes_memprof_rate"
 external depth : unit -> int = "ocaml_probes_memprof_depth" [@@noalloc]
 external started : Obj.t -> unit = "ocaml_probes_memprof_started"
 external refused : string -> unit = "ocaml_probes_memprof_refused"
+external is_sampling : unit -> bool = "ocaml_probes_memprof_is_sampling"
 external is_ours : unit -> bool = "ocaml_probes_memprof_is_ours" [@@noalloc]
 external take : unit -> Obj.t = "ocaml_probes_memprof_take"
 external discard : Obj.t -> unit = "ocaml_probes_memprof_discard"
@@ -142,10 +143,15 @@ let tracker epoch =
 
 (* ---- the handler -------------------------------------------------------------------------------- *)
 
-(* [Gc.Memprof.start] returns a profile in OCaml 5, and unit in OCaml 4, where the tracker identifies the profile. *)
+(* [Gc.Memprof.start] returns a profile in OCaml 5, and unit in OCaml 4, where the tracker identifies the profile. If
+   a profile runs in this domain, [start] fails before OCaml 5.5; from 5.5 on, it would replace this profile. *)
+let start_here tracker =
+  if is_sampling () then failwith "Gc.Memprof.start: already started.";
+  Gc.Memprof.start ~sampling_rate:(rate ()) ~callstack_size:(depth ()) tracker
+
 let start () =
   let tracker = tracker (epoch ()) in
-  match Gc.Memprof.start ~sampling_rate:(rate ()) ~callstack_size:(depth ()) tracker with
+  match start_here tracker with
   | profile ->
     started (if Obj.is_block (Obj.repr profile) then Obj.repr profile else Obj.repr tracker)
   | exception Failure reason -> refused reason

@@ -11,17 +11,23 @@ let[@inline never] work stop =
 
 let domains_of events = Array.fold_left (fun set { domain; _ } -> domain :: List.filter (( <> ) domain) set) [] events
 
+external is_sampling : unit -> bool = "ocaml_probes_memprof_is_sampling"
+
+(* OCaml 5.5 and later tell it. Before, the start of another profile fails. *)
+let is_profiled () =
+  is_sampling ()
+  ||
+  match Gc.Memprof.start ~sampling_rate:0. Gc.Memprof.null_tracker with
+  | profile ->
+    Gc.Memprof.stop ();
+    Gc.Memprof.discard profile;
+    false
+  | exception Failure _ -> true
+
 (* The session is started here, and the other domains join it. Each domain is profiled when it has begun. *)
 let profile expected =
   let session = Self.start ~rate:0.01 ~events:1_000_000 () in
-  let is_here =
-    match Gc.Memprof.start ~sampling_rate:0. Gc.Memprof.null_tracker with
-    | profile ->
-      Gc.Memprof.stop ();
-      Gc.Memprof.discard profile;
-      false
-    | exception Failure _ -> true
-  in
+  let is_here = is_profiled () in
   let rec follow seen =
     ignore (Sys.opaque_identity (List.init 1000 Fun.id));
     let seen = List.sort_uniq compare (seen @ domains_of (read session)) in

@@ -29,15 +29,8 @@ let say_state session =
     | Stopped -> "stopped"
     | Ended -> "ended")
 
-let is_free () =
-  match Gc.Memprof.start ~sampling_rate:0. Gc.Memprof.null_tracker with
-  | _ ->
-    Gc.Memprof.stop ();
-    true
-  | exception Failure _ -> false
-
 let await_free () =
-  while not (is_free ()) do
+  while not (Subject.is_free ()) do
     Unix.sleepf 0.001
   done
 
@@ -65,7 +58,7 @@ let start_and_wait () =
 let turns n =
   for i = 1 to n do
     let session = start_and_wait () in
-    if is_free () then (
+    if Subject.is_free () then (
       say_state session;
       failwith (Printf.sprintf "no profile at turn %d" i));
     if i = 1 then (
@@ -74,7 +67,7 @@ let turns n =
       | _ -> failwith "two sessions"
       | exception Probes_lib.Error why -> print_endline why);
     ignore (stop session);
-    if not (is_free ()) then failwith "still a profile";
+    if not (Subject.is_free ()) then failwith "still a profile";
     if i = 1 then say_state session
   done;
   leave_one ();
