@@ -336,7 +336,7 @@ print_hits() { # PROGRAM FLAG...
 	background "$TOOL" attach --budget none -pid "$TARGET" --print 'request_.*' --limit 0 --filter 'arg0 > 40' "${@:2}" \
 		>"$TMP/$program.out" 2>"$TMP/err"
 	COUNTING=$!
-	wait_for 'grep -q "ing 2 probes" "$TMP/err"'
+	wait_for 'has_text "$TMP/err" "ing 2 probes"'
 	tell go
 	await_line end 20
 	kill -INT "$COUNTING"

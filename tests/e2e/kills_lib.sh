@@ -91,7 +91,15 @@ kill_when_reached() { # CALL COMMAND...
 
 # The target can run: nobody has stopped or traces it.
 await_running() {
-	wait_for '! grep -hE "^State:.[tT]|^TracerPid:.[1-9]" "/proc/$TARGET"/task/*/status 2>/dev/null'
+	wait_for 'can_run "$TARGET"'
+}
+
+# Is no thread of PID stopped or traced?
+can_run() { # PID
+	local file
+	for file in "/proc/$1"/task/*/status; do
+		! has_text "$file" $'\n(State:.[tT]|TracerPid:.[1-9])' || return 1
+	done
 }
 
 # Kill `attach FLAG` at each of its calls that change something, and after the last one. READ reads the sites and

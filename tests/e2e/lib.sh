@@ -188,6 +188,19 @@ has_line() { # FILE RE
 	return 1
 }
 
+# Set TEXT to what FILE contains: nothing if it does not exist. No process is started: waits look often.
+read_text() { # FILE
+	TEXT=''
+	{ read -rd '' TEXT <"$1" || :; } 2>/dev/null
+}
+
+# Does a part of FILE's text match the extended regular expression RE?
+has_text() { # FILE RE
+	local TEXT
+	read_text "$1"
+	[[ $TEXT =~ $2 ]]
+}
+
 # Wait until a target has written a line that matches the extended regular expression LINE.
 await_line() { # LINE [SECONDS [PID]]
 	wait_for "has_line '${target_out[${3:-$TARGET}]}' '$1'" "${2:-0}"
@@ -201,7 +214,7 @@ await_exe() { # FILE [PID]
 
 # Has PID ended? It may stay a zombie if the first process does not reap orphans.
 has_ended() { # PID
-	! grep -qs '^State:.[^ZX]' "/proc/$1/status"
+	! has_text "/proc/$1/status" $'\nState:.[^ZX]'
 }
 
 # Do pgrep and pgrep -f find PID by NAME's first letters? The kernel keeps 15 characters of it.

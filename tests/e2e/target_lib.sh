@@ -28,7 +28,7 @@ start_measuring() { # FLAG...
 	: >"$TMP/counting.err"
 	background "$TOOL" attach "${flags[@]}" "$@" >"$TMP/counts" 2>"$TMP/counting.err"
 	COUNTING=$!
-	wait_for '[[ $(<"$TMP/counting.err") =~ "ocaml-probes: "(counting|measuring)" "[0-9]+" " ]] || ! kill -0 "$COUNTING"'
+	wait_for 'has_text "$TMP/counting.err" "ocaml-probes: (counting|measuring) [0-9]+ " || ! kill -0 "$COUNTING"'
 	kill -0 "$COUNTING" 2>/dev/null || fail "it does not measure: $(cat "$TMP/counting.err")"
 }
 
@@ -176,7 +176,7 @@ for_ticks() { # TICKS COMMAND...
 	: >"$TMP/err"
 	background "$@" 2>"$TMP/err"
 	sampler=$!
-	wait_for 'grep -q "sampling\|recording" "$TMP/err" || has_ended '"$sampler"
+	wait_for 'has_text "$TMP/err" "sampling|recording" || has_ended '"$sampler"
 	has_ended "$sampler" || let_work "$ticks"
 	kill -INT "$sampler" 2>/dev/null || :
 	wait "$sampler"
