@@ -289,7 +289,7 @@ static const char *frame_kind_text(enum frame_kind kind)
 	static const char *const texts[] = {
 		[FRAME_OCAML] = "ocaml",	 [FRAME_C] = "c",
 		[FRAME_KERNEL] = "kernel",	 [FRAME_UNKNOWN] = "unknown",
-		[FRAME_TRUNCATED] = "truncated",
+		[FRAME_TRUNCATED] = "truncated", [FRAME_THREAD] = "thread",
 	};
 
 	return texts[kind];
