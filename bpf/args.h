@@ -278,10 +278,11 @@ struct hit_record {
 	__u16 n_text;
 	__u16 n_left_out; /* arguments of the site that are not in the record */
 	__u32 kind;	  /* enum record_kind */
+	char comm[16];	  /* the name of the thread at the hit */
 	struct value_node nodes[RECORD_NODES];
 	char text[RECORD_TEXT];
 };
 
-_Static_assert(sizeof(struct hit_record) == 3072, "shared by two compilers");
+_Static_assert(sizeof(struct hit_record) == 3088, "shared by two compilers");
 
 #endif

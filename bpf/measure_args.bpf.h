@@ -282,6 +282,7 @@ static __always_inline void print_hit(struct pt_regs *regs, __u32 number,
 	record->pid = ids->tgid;
 	record->tid = ids->pid;
 	record->site = number;
+	bpf_get_current_comm(record->comm, sizeof(record->comm));
 	record_values(regs, args, record);
 	bpf_ringbuf_submit(record, NO_WAKEUP);
 }

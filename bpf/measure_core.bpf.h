@@ -240,6 +240,23 @@ static __always_inline int condition_holds(const struct pt_regs *regs,
 
 /* ---- hits by thread or process -------------------------------------------------------------- */
 
+/*
+ * Set COMM to the name of the current thread or, if the hits are split by process, of the main
+ * thread.
+ */
+static __always_inline void set_keyed_name(char comm[16])
+{
+	const struct task_struct *task = (void *)bpf_get_current_task();
+	const struct task_struct *main_thread;
+
+	if (config.keyed_by == MEASURE_BY_TID) {
+		bpf_get_current_comm(comm, 16);
+		return;
+	}
+	main_thread = BPF_CORE_READ(task, group_leader);
+	bpf_core_read_str(comm, 16, &main_thread->comm);
+}
+
 static __always_inline void count_keyed(const struct measure_site *site,
 					const struct bpf_pidns_info *ids)
 {
@@ -253,7 +270,7 @@ static __always_inline void count_keyed(const struct measure_site *site,
 		struct measure_keyed fresh = { .tgid = ids->tgid };
 		struct measure_losses *lost;
 
-		bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
+		set_keyed_name(fresh.comm);
 		/*
 		 * The update fails if the map is full, or if another task has just made the entry.
 		 */
@@ -265,6 +282,9 @@ static __always_inline void count_keyed(const struct measure_site *site,
 				add_atomically(&lost->rows_full, 1);
 			return;
 		}
+	} else if (config.keyed_by == MEASURE_BY_TID) {
+		/* The thread may have got another name since its first hit. */
+		set_keyed_name(slot->comm);
 	}
 	add_atomically(&slot->hits, 1);
 }

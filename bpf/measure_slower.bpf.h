@@ -96,7 +96,7 @@ static __always_inline struct slow_start *slow_begin(struct pt_regs *regs, __u32
 	start->hit.pid = ids->tgid;
 	start->hit.tid = ids->pid;
 	start->hit.site = number;
-	bpf_get_current_comm(start->comm, sizeof(start->comm));
+	bpf_get_current_comm(start->hit.comm, sizeof(start->hit.comm));
 	slow_record_hit((bpf_user_pt_regs_t *)regs, args, &start->hit);
 	return start;
 }
@@ -114,8 +114,8 @@ static __always_inline void slow_began(struct slow_start *start, __u64 ns)
 }
 
 /*
- * Copy the hit and the thread name of FROM to TO->start and TO->start_comm. Copy word by word: for
- * a copy of this size the compiler would otherwise call memcpy(), which BPF lacks.
+ * Copy the hit of FROM to TO->start. Copy word by word: for a copy of this size the compiler would
+ * otherwise call memcpy(), which BPF lacks.
  */
 __noinline int slow_copy_start(struct slow_record *to, const struct slow_start *from)
 {
@@ -132,7 +132,6 @@ __noinline int slow_copy_start(struct slow_record *to, const struct slow_start *
 		args_keep(word);
 		words[i] = word;
 	}
-	__builtin_memcpy(to->start_comm, from->comm, sizeof(to->start_comm));
 	return 0;
 }
 
@@ -169,10 +168,10 @@ static __always_inline void slow_print(struct pt_regs *regs, __u32 number,
 	record->stop.site = number;
 	slow_record_hit((bpf_user_pt_regs_t *)regs, args, &record->stop);
 	record->stop.kind = RECORD_SLOW;
+	bpf_get_current_comm(record->stop.comm, sizeof(record->stop.comm));
 	record->ns = ns;
 	record->pair = pair;
 	record->has_start = start != (void *)0;
-	bpf_get_current_comm(record->comm, sizeof(record->comm));
 	if (start) {
 		slow_copy_start(record, start);
 		record->start.ts_ns = start->ns;

@@ -27,7 +27,6 @@ struct slow_start {
 	struct slow_key key; /* all 0: the entry has never been filled in */
 	__u64 is_locked;
 	__u64 ns; /* when the pair began; 0: the entry is not complete */
-	char comm[16];
 	struct hit_record hit;
 };
 
@@ -36,14 +35,12 @@ struct slow_record {
 	struct hit_record stop;
 	__u64 ns; /* how long the pair took, in nanoseconds */
 	__u32 pair;
-	__u32 has_start; /* 0: the arguments of the start were not kept */
-	char comm[16];	 /* the name of the thread with the stop */
-	char start_comm[16];
+	__u32 has_start;	 /* 0: the arguments of the start were not kept */
 	struct hit_record start; /* its ts_ns is the time at which the pair began */
 };
 
-_Static_assert(sizeof(struct slow_start) == 48 + sizeof(struct hit_record), "shared by compilers");
-_Static_assert(sizeof(struct slow_record) == 48 + 2 * sizeof(struct hit_record),
+_Static_assert(sizeof(struct slow_start) == 32 + sizeof(struct hit_record), "shared by compilers");
+_Static_assert(sizeof(struct slow_record) == 16 + 2 * sizeof(struct hit_record),
 	       "shared by compilers");
 
 #endif

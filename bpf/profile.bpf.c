@@ -99,6 +99,15 @@ static __always_inline int store_current(void *ctx, const struct bpf_pidns_info 
 	return store_stack(ctx, &request, hash);
 }
 
+/* Set KEY to the current thread, without the stack. */
+static __always_inline void set_thread(struct profile_key *key, const struct bpf_pidns_info *ids)
+{
+	key->tgid = ids->tgid;
+	key->tid = ids->pid;
+	if (config.names_threads)
+		bpf_get_current_comm(key->comm, sizeof(key->comm));
+}
+
 static __always_inline void count_for_key(const struct profile_key *key, __u64 sum, __u64 heaps)
 {
 	struct profile_count *slot = bpf_map_lookup_elem(&counts, key), none = {};
@@ -148,8 +157,7 @@ int sample_cpu(void *ctx)
 
 	if (!is_profiled(&ids))
 		return 0;
-	key.tgid = ids.tgid;
-	key.tid = ids.pid;
+	set_thread(&key, &ids);
 	if (store_current(ctx, &ids, 0, &key.stack) == 0)
 		count_for_key(&key, 0, 0);
 	cost_end(start_ns);
@@ -169,8 +177,7 @@ static __always_inline void store_wait(void *ctx, const struct bpf_pidns_info *i
 
 	if (store_current(ctx, ids, TRACEPOINT_FRAMES, &wait.key.stack))
 		return;
-	wait.key.tgid = ids->tgid;
-	wait.key.tid = ids->pid;
+	set_thread(&wait.key, ids);
 	wait.since_ns = bpf_ktime_get_ns();
 	wait.cpu_ns = cpu_time_of(bpf_get_current_task_btf());
 	if (bpf_map_update_elem(&waits, &tid, &wait, 0 /* BPF_ANY */) == 0)
@@ -269,8 +276,9 @@ static __always_inline int has_run_out(const struct pt_regs *regs, __u64 cookie,
 static __always_inline void sample_words(void *ctx, const struct bpf_pidns_info *ids, __u64 words,
 					 __u64 heaps)
 {
-	struct profile_key key = { .tgid = ids->tgid, .tid = ids->pid };
+	struct profile_key key = {};
 
+	set_thread(&key, ids);
 	if (store_current(ctx, ids, 0, &key.stack) == 0)
 		count_for_key(&key, words, heaps);
 }

@@ -35,14 +35,16 @@ struct profile_config {
 	__u32 uid, gid;
 	__u64 userns_ino;
 	__u64 capabilities;
-	__u64 counts_cost; /* nonzero: measure the cost, see struct profile_losses */
-	__u64 heaps_hz;	   /* the maximum number of samples of minor heaps per second and CPU */
+	__u64 counts_cost;   /* nonzero: measure the cost, see struct profile_losses */
+	__u64 heaps_hz;	     /* the maximum number of samples of minor heaps per second and CPU */
+	__u64 names_threads; /* nonzero: profile_key.comm is set */
 };
 
 struct profile_key {
 	__u64 stack;
 	__u32 tgid;
 	__u32 tid;
+	char comm[16]; /* the name of the thread at the sample; empty unless config.names_threads */
 };
 
 struct profile_count {

@@ -18,11 +18,11 @@ extern struct task_struct *bpf_task_from_pid(__s32 pid) __ksym;
 extern void bpf_task_release(struct task_struct *task) __ksym;
 
 /*
- * User space sets these two. tgid: the id of the process, as in walk_processes. has_namespace:
+ * User space sets these three. tgid: the id of the process, as in walk_processes. has_namespace:
  * nonzero if the ids of the process and its threads belong to a pid namespace other than the
- * initial one.
+ * initial one. names_threads: as in struct profile_config.
  */
-__u32 tgid, has_namespace;
+__u32 tgid, has_namespace, names_threads;
 
 static __s32 thread; /* the id of the thread whose stack is walked */
 
@@ -119,6 +119,8 @@ int waiting_thread(struct bpf_iter__task *ctx)
 		return 0;
 	id = thread = BPF_CORE_READ(task, pid);
 	wait.key.tid = id_of(task);
+	if (names_threads)
+		BPF_CORE_READ_STR_INTO(&wait.key.comm, task, comm);
 	wait.since_ns = bpf_ktime_get_ns();
 	wait.cpu_ns = cpu_time_of(task);
 	if (store_thread(task, &wait.key.stack) || has_run(task, times) ||

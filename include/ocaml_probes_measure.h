@@ -210,6 +210,7 @@ struct ocp_hit {
 	const void *stack;     /* private to the library */
 	const char *arg_names; /* the names and types of the arguments: see ocp_arg_name() */
 	const void *slow;      /* private to the library */
+	const char *comm;      /* the name that the thread had at the hit */
 };
 
 /* A callback for hits. HIT is valid only during the call. */
@@ -402,8 +403,9 @@ struct ocp_hits {
 	int line;
 	/* For OCP_BY_THREAD and OCP_BY_PROCESS; 0 if not split by thread or process. */
 	pid_t pid, tid;
-	const char *comm; /* the name that the thread had at its first hit */
-	int column;	  /* the column of the probe in its line, in bytes from 0 */
+	/* the name that the thread had at its last hit, or the name of the process */
+	const char *comm;
+	int column; /* the column of the probe in its line, in bytes from 0 */
 };
 
 /*

@@ -171,6 +171,8 @@ struct task_struct {
 	struct pid *thread_pid;
 	struct signal_struct *signal;
 	struct mm_struct *mm;
+	struct task_struct *group_leader;
+	char comm[16];
 	unsigned int __state;
 	unsigned long nvcsw, nivcsw; /* how often the thread has given up a CPU */
 };

@@ -81,7 +81,8 @@ static int run_iterator(int link)
 	return (int)got;
 }
 
-int waiting_record(struct waiting *w, pid_t pid, uint32_t tgid, bool has_namespace)
+int waiting_record(struct waiting *w, pid_t pid, uint32_t tgid, bool has_namespace,
+		   bool names_threads)
 {
 	union bpf_iter_link_info of = { .task.pid = (__u32)pid };
 	LIBBPF_OPTS(bpf_link_create_opts, opts);
@@ -91,6 +92,7 @@ int waiting_record(struct waiting *w, pid_t pid, uint32_t tgid, bool has_namespa
 	opts.iter_info_len = sizeof(of);
 	w->skel->bss->tgid = tgid;
 	w->skel->bss->has_namespace = has_namespace;
+	w->skel->bss->names_threads = names_threads;
 	link = bpf_link_create(bpf_program__fd(w->skel->progs.waiting_thread), 0, BPF_TRACE_ITER,
 			       &opts);
 	err = link < 0 ? -errno : run_iterator(link);

@@ -26,8 +26,10 @@ void waiting_close(struct waiting *waiting);
 
 /*
  * Record the waiting threads of PID, which BPF programs know as TGID. HAS_NAMESPACE: TGID is the id
- * of PID in PID's pid namespace. The recording of thread switches must have begun before the call.
+ * of PID in PID's pid namespace. NAMES_THREADS: record the names of the threads, too. The recording
+ * of thread switches must have begun before the call.
  */
-int waiting_record(struct waiting *waiting, pid_t pid, uint32_t tgid, bool has_namespace);
+int waiting_record(struct waiting *waiting, pid_t pid, uint32_t tgid, bool has_namespace,
+		   bool names_threads);
 
 #endif

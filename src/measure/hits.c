@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/thread_name.h"
 #include "measure/meter.h"
 #include "measure/args/value.h"
 #include "measure/slower.h"
@@ -20,9 +21,12 @@ struct hit_receiver {
 	void *data;
 };
 
-/* Fill in HIT from RECORD. Return false if the file of the site was removed from the table. */
+/*
+ * Fill in HIT from RECORD, and set COMM, which belongs to HIT. Return false if the file of the site
+ * was removed from the table.
+ */
 static bool make_hit(const struct ocp_meter *meter, const struct hit_record *record,
-		     struct ocp_hit *hit)
+		     char comm[THREAD_NAME_BYTES], struct ocp_hit *hit)
 {
 	const struct site_table *table = &meter->table;
 	const struct measured_site *site;
@@ -33,6 +37,7 @@ static bool make_hit(const struct ocp_meter *meter, const struct hit_record *rec
 	site = &table->sites[record->site];
 	if (site->file == NO_FILE)
 		return false;
+	thread_name_copy(comm, record->comm);
 	*hit = (struct ocp_hit){
 		/* A hit can happen before the attach has returned: then its time is 0. */
 		.time_ns = time_ns > 0 ? time_ns : 0,
@@ -45,6 +50,7 @@ static bool make_hit(const struct ocp_meter *meter, const struct hit_record *rec
 		.n_left_out = record->n_left_out,
 		.record = record,
 		.arg_names = arg_table_names(&meter->arg_requests.table, site->args),
+		.comm = comm,
 	};
 	return true;
 }
@@ -52,22 +58,21 @@ static bool make_hit(const struct ocp_meter *meter, const struct hit_record *rec
 static void take_slow(const struct hit_receiver *taking, const struct slow_record *record)
 {
 	const struct ocp_meter *meter = taking->meter;
+	char start_comm[THREAD_NAME_BYTES], stop_comm[THREAD_NAME_BYTES];
 	struct ocp_hit start, stop;
 	struct slow_pair pair;
 
-	if (record->pair >= meter->request.n_pairs || !make_hit(meter, &record->stop, &stop))
+	if (record->pair >= meter->request.n_pairs ||
+	    !make_hit(meter, &record->stop, stop_comm, &stop))
 		return;
 	pair = (struct slow_pair){
 		.start = meter->request.pairs[record->pair].start.text,
 		.stop = request_pair_stop(&meter->request.pairs[record->pair]),
 		.ns = record->ns,
 		.stop_hit = &stop,
-		.comm = record->comm,
 	};
-	if (record->has_start && make_hit(meter, &record->start, &start)) {
+	if (record->has_start && make_hit(meter, &record->start, start_comm, &start))
 		pair.start_hit = &start;
-		pair.start_comm = record->start_comm;
-	}
 	stop.slow = &pair;
 	taking->fn(taking->data, &stop);
 }
@@ -75,13 +80,14 @@ static void take_slow(const struct hit_receiver *taking, const struct slow_recor
 static void pass_hit(void *data, const struct hit_record *record, const struct stored_stack *stack)
 {
 	const struct hit_receiver *taking = data;
+	char comm[THREAD_NAME_BYTES];
 	struct ocp_hit hit;
 
 	if (record->kind == RECORD_SLOW) {
 		take_slow(taking, (const struct slow_record *)record);
 		return;
 	}
-	if (!make_hit(taking->meter, record, &hit))
+	if (!make_hit(taking->meter, record, comm, &hit))
 		return;
 	hit.stack = stack;
 	taking->fn(taking->data, &hit);

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/ctx.h"
 #include "base/search.h"
+#include "base/thread_name.h"
 #include "measure/by_value.h"
 #include "measure/domain_pairs.h"
 #include "measure/float_sum.h"
@@ -609,7 +610,7 @@ static int make_keyed_rows(struct ocp_sample *sample, const struct engine_readin
 		};
 		if (meter->request.split == OCP_BY_THREAD)
 			row->hits.tid = (pid_t)keyed->id;
-		memcpy(row->comm, keyed->comm, sizeof(row->comm));
+		thread_name_copy(row->comm, keyed->comm);
 	}
 	qsort(sample->rows, sample->n_rows, sizeof(*sample->rows), compare_sample_rows);
 	for (size_t i = 0; i < sample->n_rows; i++)

@@ -12,9 +12,6 @@ struct slow_pair {
 	uint64_t ns;		  /* the time from start to stop */
 	const struct ocp_hit *stop_hit;
 	const struct ocp_hit *start_hit; /* NULL: the arguments of the start were not kept */
-	const char *comm;		 /* the name of the thread with the stop */
-	/* the name of the thread with the start; NULL if start_hit is NULL */
-	const char *start_comm;
 };
 
 /*

@@ -12,6 +12,7 @@
 struct maker {
 	struct ocp_ctx *ctx;
 	struct frame_names *names;
+	bool by_thread;
 	const struct named_frame **frames; /* the frames of the stack that is being named */
 	size_t n;
 };
@@ -60,14 +61,26 @@ static int name_stack(struct maker *m, const struct profile_sample *sample)
  */
 static int class_of(enum frame_kind kind)
 {
-	return kind == FRAME_KERNEL ? 1 : kind == FRAME_TRUNCATED ? 2 : 0;
+	switch (kind) {
+	case FRAME_KERNEL:
+		return 1;
+	case FRAME_TRUNCATED:
+		return 2;
+	case FRAME_THREAD:
+		return 3;
+	default:
+		return 0;
+	}
 }
 
 int profile_compare_frames(const struct named_frame *a, const struct named_frame *b)
 {
-	const int order = a == b ? 0 : strcmp(a->function, b->function);
+	int order = a == b ? 0 : strcmp(a->function, b->function);
 
-	return order ? order : class_of(a->kind) - class_of(b->kind);
+	if (!order)
+		order = class_of(a->kind) - class_of(b->kind);
+	/* The texts of two threads are equal if their names differ only in unsafe characters. */
+	return order || a->kind != FRAME_THREAD ? order : COMPARE((uintptr_t)a, (uintptr_t)b);
 }
 
 int profile_compare_stacks(const struct named_stack *a, const struct named_stack *b)
@@ -274,21 +287,84 @@ static void add_collector_time(const struct maker *m, const struct profile_sampl
 	}
 }
 
+/* ---- threads -------------------------------------------------------------------------------- */
+
+static int compare_to_sample(const struct profile_thread *thread,
+			     const struct profile_sample *sample)
+{
+	int order = COMPARE(thread->pid, (pid_t)sample->tgid);
+
+	if (!order)
+		order = COMPARE(thread->tid, (pid_t)sample->tid);
+	return order ? order : strcmp(thread->name, sample->comm);
+}
+
+/* Return the thread of SAMPLE in PROFILE, which is added if necessary; NULL if out of memory. */
+static struct profile_thread *find_thread(struct profile *profile,
+					  const struct profile_sample *sample)
+{
+	const size_t at =
+		SEARCH(i, profile->n_threads, compare_to_sample(profile->threads[i], sample) < 0);
+	struct profile_thread *thread;
+
+	if (at < profile->n_threads && compare_to_sample(profile->threads[at], sample) == 0)
+		return profile->threads[at];
+	thread = calloc(1, sizeof(*thread));
+	if (!thread || !array_add(profile->threads, profile->n_threads)) {
+		free(thread);
+		return NULL;
+	}
+	thread->pid = (pid_t)sample->tgid;
+	thread->tid = (pid_t)sample->tid;
+	memcpy(thread->name, sample->comm, sizeof(thread->name));
+	thread->frame = (struct named_frame){
+		.function = thread_frame_text(thread->text, thread->tid, thread->name),
+		.kind = FRAME_THREAD,
+	};
+	memmove(profile->threads + at + 1, profile->threads + at,
+		(profile->n_threads - 1 - at) * sizeof(thread));
+	profile->threads[at] = thread;
+	return thread;
+}
+
+static int by_thread_value(const void *a, const void *b)
+{
+	const struct profile_thread *const *x = a, *const *y = b;
+	int order = COMPARE((*y)->value, (*x)->value);
+
+	if (!order)
+		order = COMPARE((*x)->tid, (*y)->tid);
+	return order ? order : strcmp((*x)->name, (*y)->name);
+}
+
+/* ---- profiles ------------------------------------------------------------------------------- */
+
 static int add_sample_stack(struct maker *m, const struct profile_sample *sample,
 			    struct profile *profile)
 {
 	struct named_stack stack = { .samples = sample->n, .value = sample->value };
+	struct profile_thread *thread = NULL;
 	int err = name_stack(m, sample);
 
 	if (!err && profile_is_sampled(profile->kind))
 		add_collector_time(m, sample, &profile->collector);
 	if (err || !m->n || (profile->kind == PROFILE_GC && !is_in_collector(m)))
 		return err;
-	stack.n = m->n;
-	stack.frames = calloc(m->n, sizeof(struct named_frame *));
+	stack.frames = calloc(m->n + 1, sizeof(struct named_frame *));
 	if (!stack.frames)
 		return ctx_no_memory(m->ctx);
-	memcpy(stack.frames, m->frames, m->n * sizeof(struct named_frame *));
+	if (m->by_thread) {
+		thread = find_thread(profile, sample);
+		if (!thread) {
+			free(stack.frames);
+			return ctx_no_memory(m->ctx);
+		}
+		thread->samples += sample->n;
+		thread->value += sample->value;
+		stack.frames[stack.n++] = &thread->frame;
+	}
+	memcpy(stack.frames + stack.n, m->frames, m->n * sizeof(struct named_frame *));
+	stack.n += m->n;
 	profile->stacks[profile->n++] = stack;
 	profile->samples += stack.samples;
 	profile->value += stack.value;
@@ -303,7 +379,7 @@ int profile_make(struct ocp_ctx *ctx, const struct profile_reading *reading,
 {
 	const struct profile_losses *losses = &reading->losses;
 	const struct stack_losses *of_stacks = &reading->stack_losses;
-	struct maker m = { .ctx = ctx, .names = names };
+	struct maker m = { .ctx = ctx, .names = names, .by_thread = spec->by_thread };
 	int err = 0;
 
 	*profile = (struct profile){
@@ -324,6 +400,9 @@ int profile_make(struct ocp_ctx *ctx, const struct profile_reading *reading,
 	for (size_t i = 0; i < reading->n && !err; i++)
 		err = add_sample_stack(&m, &reading->samples[i], profile);
 	free(m.frames);
+	if (profile->n_threads)
+		qsort(profile->threads, profile->n_threads, sizeof(*profile->threads),
+		      by_thread_value);
 	if (reading->unsure_words > (double)profile->value / 100)
 		profile->unsure_words = (uint64_t)reading->unsure_words;
 	if (reading->missing_words > (double)profile->value / 100)
@@ -339,6 +418,9 @@ void profile_free(struct profile *profile)
 {
 	for (size_t i = 0; i < profile->n; i++)
 		free(profile->stacks[i].frames);
+	for (size_t i = 0; i < profile->n_threads; i++)
+		free(profile->threads[i]);
+	free(profile->threads);
 	free(profile->stacks);
 	free(profile->comments);
 	*profile = (struct profile){ 0 };
@@ -398,10 +480,12 @@ static int by_self(const void *a, const void *b)
 
 /*
  * Return true if FRAME belongs to the mechanism (the kernel that waits, the runtime that
- * allocates), and not to the code that a profile of KIND is about.
+ * allocates), and not to the code that a profile of KIND is about, or if it stands for a thread.
  */
 static bool is_means(enum profile_kind kind, const struct named_frame *frame)
 {
+	if (frame->kind == FRAME_THREAD)
+		return true;
 	if (kind == PROFILE_WAITS)
 		return frame->kind == FRAME_KERNEL;
 	if (kind == PROFILE_WORDS || kind == PROFILE_GC)
@@ -424,7 +508,8 @@ static size_t innermost(const struct profile *profile, size_t stack)
 	return is_means(profile->kind, of->frames[i]) ? of->n - 1 : i;
 }
 
-static struct seen *list_seen(const struct profile *profile, size_t *n)
+static struct seen *list_seen(const struct profile *profile, const struct profile_thread *thread,
+			      size_t *n)
 {
 	struct seen *seen;
 
@@ -433,18 +518,24 @@ static struct seen *list_seen(const struct profile *profile, size_t *n)
 		*n += profile->stacks[i].n;
 	seen = calloc(*n + 1, sizeof(*seen));
 	*n = 0;
-	for (size_t i = 0; seen && i < profile->n; i++)
-		for (size_t j = 0; j < profile->stacks[i].n; j++)
-			seen[(*n)++] = (struct seen){ profile->stacks[i].frames[j], i,
-						      j == innermost(profile, i) };
+	for (size_t i = 0; seen && i < profile->n; i++) {
+		const struct named_stack *stack = &profile->stacks[i];
+
+		if (thread && profile_stack_thread(stack) != thread)
+			continue;
+		for (size_t j = profile_stack_first(stack); j < stack->n; j++)
+			seen[(*n)++] =
+				(struct seen){ stack->frames[j], i, j == innermost(profile, i) };
+	}
 	return seen;
 }
 
 int profile_functions(struct ocp_ctx *ctx, const struct profile *profile,
-		      struct profile_function **functions, size_t *n)
+		      const struct profile_thread *thread, struct profile_function **functions,
+		      size_t *n)
 {
 	size_t n_seen;
-	struct seen *seen = list_seen(profile, &n_seen);
+	struct seen *seen = list_seen(profile, thread, &n_seen);
 	struct profile_function *list = calloc(n_seen + 1, sizeof(*list));
 
 	*n = 0;

@@ -15,8 +15,29 @@
 #include "unwind/frame_names.h"
 #include "profile/profiler.h"
 
+/*
+ * A thread of a profile that is split by thread, under one name: a thread that changes its name is
+ * several of these. If a later thread gets the id and the name of a thread that has ended, the two
+ * are one.
+ */
+struct profile_thread {
+	/*
+	 * The first frame of each stack of the thread. Its kind is FRAME_THREAD, its function is
+	 * `text`.
+	 */
+	struct named_frame frame;
+	char text[THREAD_TEXT_BYTES]; /* see thread_frame_text() */
+	char name[THREAD_NAME_BYTES]; /* the name of the thread when the samples were taken */
+	pid_t pid, tid;		      /* in the pid namespace of the processes */
+	uint64_t samples, value;
+};
+
 struct named_stack {
-	const struct named_frame **frames; /* outermost first, with inlined and kernel frames */
+	/*
+	 * The frames, outermost first, with inlined and kernel frames. If the profile is split by
+	 * thread, the first one stands for the thread.
+	 */
+	const struct named_frame **frames;
 	size_t n;
 	uint64_t samples;
 	uint64_t value; /* nanoseconds on the CPU or of waiting, or allocated words */
@@ -52,6 +73,9 @@ struct profile {
 	struct named_stack *stacks;
 	size_t n;
 	uint64_t samples, value; /* sums over all stacks */
+	/* if the profile is split by thread: the threads with samples, the largest value first */
+	struct profile_thread **threads;
+	size_t n_threads;
 	size_t processes;	 /* number of profiled processes; 0: not known */
 	size_t always_waiting;	 /* for PROFILE_WAITS: threads that waited the whole time */
 	uint64_t truncated;	 /* samples whose stack lacks callers */
@@ -88,10 +112,27 @@ void profile_merge(struct profile *profile);
 int profile_compare_frames(const struct named_frame *a, const struct named_frame *b);
 int profile_compare_stacks(const struct named_stack *a, const struct named_stack *b);
 
+/* Return the thread of STACK, or NULL if the profile is not split by thread. */
+static inline const struct profile_thread *profile_stack_thread(const struct named_stack *stack)
+{
+	/* The frame is the first member of the thread. */
+	return stack->n && stack->frames[0]->kind == FRAME_THREAD
+		       ? (const struct profile_thread *)stack->frames[0]
+		       : NULL;
+}
+
+/* Return the index of the first frame of STACK that does not stand for a thread. */
+static inline size_t profile_stack_first(const struct named_stack *stack)
+{
+	return profile_stack_thread(stack) ? 1 : 0;
+}
+
 /* Return true if callers are missing in STACK. */
 static inline bool profile_stack_is_truncated(const struct named_stack *stack)
 {
-	return stack->n && stack->frames[0]->kind == FRAME_TRUNCATED;
+	const size_t first = profile_stack_first(stack);
+
+	return first < stack->n && stack->frames[first]->kind == FRAME_TRUNCATED;
 }
 
 /* Return VALUE in per cent of the sum of all values of PROFILE. */
@@ -133,8 +174,12 @@ struct profile_function {
 	uint64_t total;
 };
 
-/* List the functions of PROFILE, the largest `self` first. The caller frees *FUNCTIONS. */
+/*
+ * List the functions of the stacks of THREAD or, if THREAD is NULL, of all stacks of PROFILE, the
+ * largest `self` first. The caller frees *FUNCTIONS.
+ */
 int profile_functions(struct ocp_ctx *ctx, const struct profile *profile,
-		      struct profile_function **functions, size_t *n);
+		      const struct profile_thread *thread, struct profile_function **functions,
+		      size_t *n);
 
 #endif

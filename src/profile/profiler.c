@@ -136,7 +136,8 @@ static int start_waits(struct profiler *p)
 
 	/* Record the threads that are already waiting. */
 	for (size_t i = 0; i < p->n_added && !gap && !err; i++) {
-		gap = waiting_record(waiting, p->added[i].pid, p->added[i].tgid, p->ns.ino != 0);
+		gap = waiting_record(waiting, p->added[i].pid, p->added[i].tgid, p->ns.ino != 0,
+				     p->spec.by_thread);
 		/* Ignore the failure if the process has ended. */
 		if (gap && kill(p->added[i].pid, 0) != 0)
 			gap = 0;
@@ -252,6 +253,7 @@ static int load_profile_bpf(struct profiler *p)
 	config.pidns_dev = p->ns.dev;
 	config.pidns_ino = p->ns.ino;
 	config.counts_cost = p->spec.counts_cost;
+	config.names_threads = p->spec.by_thread;
 	config.heaps_hz = p->spec.hz ? p->spec.hz : PROFILE_HEAPS_HZ;
 	return bpf_profile_load(p->ctx, &config, &sizes, &p->skel);
 }
@@ -444,13 +446,20 @@ static void add_reading_sample(struct profile_reading *reading, const struct pro
 			       const struct profile_count *count)
 {
 	const struct stored_stack *stack = stack_store_find(reading->stacks, key->stack);
+	struct profile_sample *sample = &reading->samples[reading->n];
 
-	if (!stack)
+	if (!stack) {
 		reading->n_without_stack += count->n;
-	else
-		reading->samples[reading->n++] =
-			(struct profile_sample){ stack,	     key->tgid,	   key->tid, count->n,
-						 count->sum, count->heaps, 0 };
+		return;
+	}
+	*sample = (struct profile_sample){ .stack = stack,
+					   .tgid = key->tgid,
+					   .tid = key->tid,
+					   .n = count->n,
+					   .sum = count->sum,
+					   .heaps = count->heaps };
+	thread_name_copy(sample->comm, key->comm);
+	reading->n++;
 }
 
 static int read_counts(struct profiler *p, struct profile_reading *reading)

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "base/ctx.h"
+#include "base/thread_name.h"
 #include "ocaml_probes_measure.h"
 #include "samples.h"
 #include "unwind/stack_store.h"
@@ -34,12 +35,13 @@ struct profiler_spec {
 	unsigned int hz;
 	size_t max_processes; /* maximum number of processes at one time */
 	bool counts_cost;     /* profiler_cost() may be called */
+	bool by_thread;	      /* samples have the names of their threads */
 	pid_t pid; /* any one of the processes; the other processes must be in its pid namespace */
 	/* An executable file: processes that begin to execute it are profiled, too. NULL: none. */
 	const char *exe;
 };
 
-/* The samples of one stack in one thread. */
+/* The samples of one stack in one thread, as long as the thread has the same name. */
 struct profile_sample {
 	const struct stored_stack *stack;
 	uint32_t tgid, tid;
@@ -47,6 +49,8 @@ struct profile_sample {
 	uint64_t sum;	/* as in struct profile_count */
 	uint64_t heaps; /* as in struct profile_count */
 	uint64_t value; /* nanoseconds, or words for PROFILE_WORDS */
+	/* the name of the thread at the samples; "" unless spec.by_thread is set */
+	char comm[THREAD_NAME_BYTES];
 };
 
 /* All samples so far. */

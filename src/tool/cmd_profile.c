@@ -329,6 +329,8 @@ static int check_options(const struct options *options, const struct profile_opt
 {
 	if (own->folded && options->json)
 		return say_usage(&command_profile, "--folded and --json are mutually exclusive");
+	if (own->spec.by_thread && own->diff)
+		return say_usage(&command_profile, "--by-thread and --diff are mutually exclusive");
 	if (options->n_args)
 		return check_two_files(options, own);
 	if (!options->n_pids == !options->exe)
@@ -675,10 +677,11 @@ static int compare_files(struct options *options, const struct profile_options *
 static int run_profile(struct options *options)
 {
 	struct profile_options *own = profile_options_of(options);
-	int code = check_options(options, own);
+	int code;
 
 	own->spec.counts_cost = options->request.budget > 0;
-
+	own->spec.by_thread = options->request.split == OCP_BY_THREAD;
+	code = check_options(options, own);
 	if (code == EXIT_DONE && options->n_args)
 		return compare_files(options, own);
 	if (code == EXIT_DONE && options->exe)

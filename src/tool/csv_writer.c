@@ -19,7 +19,7 @@ static const char *const columns[] = {
 	"function", "pid",	 "tid",	   "count",  "per_s",	   "sum_ns",	    "min_ns",
 	"max_ns",   "p50_ns",	 "p90_ns", "p99_ns", "p999_ns",	   "orphan_starts", "orphan_stops",
 	"map_full", "open",	 "arg",	   "sum",    "min",	   "max",	    "not_int",
-	"args",	    "source",	 "line",   "column", "mismatched",
+	"args",	    "source",	 "line",   "column", "mismatched", "comm",
 };
 
 enum { N_COLUMNS = sizeof(columns) / sizeof(columns[0]) };
@@ -214,6 +214,7 @@ static void write_hit(const struct ocp_hit *hit, const struct named_frames *fram
 	result_add_text(&row, NULL, "name", hit->probe);
 	result_add_uint(&row, NULL, "pid", (uint64_t)hit->pid);
 	result_add_uint(&row, NULL, "tid", (uint64_t)hit->tid);
+	result_add_text(&row, NULL, "comm", hit->comm);
 	/* Skip the space with which the text begins. */
 	result_add_text(&row, NULL, "args", args && args[0] ? args + 1 : "");
 	print_row(&row, wall_ns);

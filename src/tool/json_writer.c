@@ -289,7 +289,7 @@ static const char *frame_kind_text(enum frame_kind kind)
 	static const char *const texts[] = {
 		[FRAME_OCAML] = "ocaml",	 [FRAME_C] = "c",
 		[FRAME_KERNEL] = "kernel",	 [FRAME_UNKNOWN] = "unknown",
-		[FRAME_TRUNCATED] = "truncated",
+		[FRAME_TRUNCATED] = "truncated", [FRAME_THREAD] = "thread",
 	};
 
 	return texts[kind];
@@ -670,6 +670,19 @@ static void write_args(const struct ocp_hit *hit)
 		printf(",\"args_left_out\":%zu", hit->n_left_out);
 }
 
+static void write_text_member(const char *name, const char *text)
+{
+	printf("\"%s\":", name);
+	write_json_text(text, strlen(text));
+}
+
+static void write_thread(const struct ocp_hit *hit)
+{
+	printf("\"pid\":%d,\"tid\":%d,", (int)hit->pid, (int)hit->tid);
+	write_text_member("comm", hit->comm);
+	putchar(',');
+}
+
 static void write_hit_json(const struct ocp_hit *hit, const struct named_frames *frames,
 			   int64_t wall_ns, bool is_first)
 {
@@ -680,8 +693,8 @@ static void write_hit_json(const struct ocp_hit *hit, const struct named_frames 
 	       (double)hit->time_ns / 1e9);
 	if (wall_ns)
 		printf("\"time\":\"%s\",", utc_text(wall, wall_ns));
-	printf("\"pid\":%d,\"tid\":%d,\"probe\":", (int)hit->pid, (int)hit->tid);
-	write_json_text(hit->probe, strlen(hit->probe));
+	write_thread(hit);
+	write_text_member("probe", hit->probe);
 	putchar(',');
 	write_args(hit);
 	if (frames) {
@@ -692,12 +705,6 @@ static void write_hit_json(const struct ocp_hit *hit, const struct named_frames 
 }
 
 /* ---- slow pairs ----------------------------------------------------------------------------- */
-
-static void write_text_member(const char *name, const char *text)
-{
-	printf("\"%s\":", name);
-	write_json_text(text, strlen(text));
-}
 
 /*
  * Print slow pairs, one per line:
@@ -716,9 +723,7 @@ static void write_slow(const struct slow_pair *pair, int64_t wall_ns)
 
 	printf("{\"version\":%d,\"type\":\"slow\",\"time_s\":%.6f,\"time\":\"%s\",", JSON_VERSION,
 	       (double)stop->time_ns / 1e9, utc_text(wall, wall_ns));
-	printf("\"pid\":%d,\"tid\":%d,", (int)stop->pid, (int)stop->tid);
-	write_text_member("comm", pair->comm);
-	putchar(',');
+	write_thread(stop);
 	write_text_member("start", pair->start);
 	putchar(',');
 	write_text_member("stop", pair->stop);
@@ -726,7 +731,7 @@ static void write_slow(const struct slow_pair *pair, int64_t wall_ns)
 	if (start) {
 		printf("{\"time_s\":%.6f,\"tid\":%d,", (double)start->time_ns / 1e9,
 		       (int)start->tid);
-		write_text_member("comm", pair->start_comm);
+		write_text_member("comm", start->comm);
 		putchar(',');
 		write_args(start);
 		putchar('}');

@@ -19,6 +19,10 @@ enum {
 	TOP_FUNCTIONS = 25,
 	TOP_STACKS = 5,
 	STACK_LINES = 16,
+	STACK_INDENT = 9, /* the indentation of the frames of a stack */
+	TOP_THREADS = 25,
+	THREADS_WITH_FUNCTIONS = 10, /* threads for which functions are listed */
+	FUNCTIONS_OF_THREAD = 10,
 	DIFF_INDENT = 25, /* the indentation of the frames of a stack in a comparison */
 };
 
@@ -91,11 +95,22 @@ static void print_source(const struct named_frame *frame)
 	printf(":%" PRIu32, frame->line);
 }
 
-static void print_functions(const struct profile *profile, const struct profile_function *functions,
-			    size_t n)
+/*
+ * Print the first MAX functions of THREAD or, if THREAD is NULL, of all stacks. The shares are those
+ * of the sum of all stacks in both cases.
+ */
+static int print_functions(struct ocp_ctx *ctx, const struct profile *profile,
+			   const struct profile_thread *thread, size_t max)
 {
-	printf("\n%7s %7s  %s\n", "SELF", "TOTAL", "FUNCTION");
-	for (size_t i = 0; i < n && i < TOP_FUNCTIONS; i++) {
+	struct profile_function *functions;
+	size_t n;
+	int err = profile_functions(ctx, profile, thread, &functions, &n);
+
+	if (err)
+		return err;
+	if (n)
+		printf("%7s %7s  %s\n", "SELF", "TOTAL", "FUNCTION");
+	for (size_t i = 0; i < n && i < max; i++) {
 		printf("%6.1f%% %6.1f%%  ", profile_share(profile, functions[i].self),
 		       profile_share(profile, functions[i].total));
 		print_text(functions[i].function);
@@ -103,16 +118,43 @@ static void print_functions(const struct profile *profile, const struct profile_
 			printf(" [kernel]");
 		putchar('\n');
 	}
-	if (n > TOP_FUNCTIONS)
-		printf("  and %zu more\n", n - TOP_FUNCTIONS);
+	if (n > max)
+		printf("  and %zu more\n", n - max);
+	free(functions);
+	return 0;
+}
+
+/* Print the threads, and then the functions of each of the first threads. */
+static int print_threads(struct ocp_ctx *ctx, const struct profile *profile)
+{
+	int err = 0;
+
+	printf("\n%7s %10s %8s  %s\n", "SHARE", "SAMPLES", "PID", "THREAD");
+	for (size_t i = 0; i < profile->n_threads && i < TOP_THREADS; i++) {
+		const struct profile_thread *thread = profile->threads[i];
+
+		printf("%6.1f%% %10" PRIu64 " %8d  %s\n", profile_share(profile, thread->value),
+		       thread->samples, (int)thread->pid, thread->text);
+	}
+	if (profile->n_threads > TOP_THREADS)
+		printf("  and %zu more\n", profile->n_threads - TOP_THREADS);
+	for (size_t i = 0; i < profile->n_threads && i < THREADS_WITH_FUNCTIONS && !err; i++) {
+		printf("\n%s\n", profile->threads[i]->text);
+		err = print_functions(ctx, profile, profile->threads[i], FUNCTIONS_OF_THREAD);
+	}
+	return err;
 }
 
 /* Print the frames of a stack, innermost first; indent all but the first by INDENT. */
 static void print_stack(const struct named_stack *stack, int indent)
 {
+	const struct profile_thread *thread = profile_stack_thread(stack);
+	const size_t first = profile_stack_first(stack);
 	size_t lines = 0;
 
-	for (size_t i = stack->n; i-- > 0 && lines < STACK_LINES; lines++) {
+	if (thread)
+		printf(" %s\n%*s", thread->text, indent - 1, "");
+	for (size_t i = stack->n; i-- > first && lines < STACK_LINES; lines++) {
 		const struct named_frame *frame = stack->frames[i];
 
 		printf("%*s", lines ? indent : 1, "");
@@ -121,8 +163,8 @@ static void print_stack(const struct named_stack *stack, int indent)
 			printf(" [inlined]");
 		print_source(frame);
 		putchar('\n');
-		if (lines + 1 == STACK_LINES && i)
-			printf("%*s... %zu more\n", indent, "", i);
+		if (lines + 1 == STACK_LINES && i > first)
+			printf("%*s... %zu more\n", indent, "", i - first);
 	}
 }
 
@@ -144,22 +186,23 @@ void profile_print_collector(const struct profile *profile)
 
 int profile_print_table(struct ocp_ctx *ctx, struct profile *profile)
 {
-	struct profile_function *functions;
-	size_t n;
-	int err = profile_functions(ctx, profile, &functions, &n);
+	int err = 0;
 
+	print_profile_totals(profile);
+	if (profile->n_threads) {
+		err = print_threads(ctx, profile);
+	} else if (profile->n) {
+		putchar('\n');
+		err = print_functions(ctx, profile, NULL, TOP_FUNCTIONS);
+	}
 	if (err)
 		return err;
-	print_profile_totals(profile);
-	if (n)
-		print_functions(profile, functions, n);
-	free(functions);
 	if (profile->n)
 		printf("\nSTACKS\n");
 	profile_fold_recursion(profile);
 	for (size_t i = 0; i < profile->n && i < TOP_STACKS; i++) {
 		printf("%6.1f%%", profile_share(profile, profile->stacks[i].value));
-		print_stack(&profile->stacks[i], 9);
+		print_stack(&profile->stacks[i], STACK_INDENT);
 	}
 	if (profile->n > TOP_STACKS)
 		printf("  and %zu more\n", profile->n - TOP_STACKS);
@@ -170,13 +213,38 @@ int profile_print_table(struct ocp_ctx *ctx, struct profile *profile)
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
+static void add_thread(struct json_object *to, const struct profile_thread *thread)
+{
+	json_add_int(to, "pid", thread->pid);
+	json_add_int(to, "tid", thread->tid);
+	json_add_string(to, "comm", thread->name);
+}
+
+static struct json_object *json_of_threads(const struct profile *profile, const char *unit)
+{
+	struct json_object *threads = json_object_new_array();
+
+	for (size_t i = 0; i < profile->n_threads; i++) {
+		struct json_object *object = json_object_new_object();
+
+		add_thread(object, profile->threads[i]);
+		json_add_uint(object, "samples", profile->threads[i]->samples);
+		json_add_uint(object, unit, profile->threads[i]->value);
+		json_object_array_add(threads, object);
+	}
+	return threads;
+}
+
 static struct json_object *json_of_stack(const struct named_stack *stack, const char *unit)
 {
 	struct json_object *object = json_object_new_object(), *frames = json_object_new_array();
+	const struct profile_thread *thread = profile_stack_thread(stack);
 
+	if (thread)
+		add_thread(object, thread);
 	json_add_uint(object, "samples", stack->samples);
 	json_add_uint(object, unit, stack->value);
-	for (size_t i = 0; i < stack->n; i++)
+	for (size_t i = profile_stack_first(stack); i < stack->n; i++)
 		json_object_array_add(frames, json_of_frame(stack->frames[i]));
 	json_object_object_add(object, "frames", frames);
 	return object;
@@ -233,6 +301,8 @@ int profile_print_json(struct ocp_ctx *ctx, const struct profile *profile)
 		json_add_uint(root, "missing_words", profile->missing_words);
 	json_add_uint(root, "lost", profile->lost);
 	json_object_object_add(root, "losses", json_of_losses(profile));
+	if (profile->n_threads)
+		json_object_object_add(root, "threads", json_of_threads(profile, unit));
 	for (size_t i = 0; i < profile->n; i++)
 		json_object_array_add(stacks, json_of_stack(&profile->stacks[i], unit));
 	json_object_object_add(root, "stacks", stacks);

@@ -168,7 +168,7 @@ void result_of_hits(struct result_row *row, const struct report *report,
 	result_add_uint(row, "pid", "pid", (uint64_t)hits->pid);
 	if (hits->tid)
 		result_add_uint(row, "tid", "tid", (uint64_t)hits->tid);
-	result_add_text(row, "comm", NULL, hits->comm);
+	result_add_text(row, "comm", "comm", hits->comm);
 }
 
 static double mean_ns(const struct ocp_pair *pair)

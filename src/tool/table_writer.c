@@ -8,6 +8,7 @@
 #include "base/plural.h"
 #include "base/sanitize.h"
 #include "base/search.h"
+#include "base/thread_name.h"
 #include "cli/cli.h"
 #include "cli/pair_note.h"
 #include "measure/args/value.h"
@@ -268,7 +269,7 @@ static int print_part(char *text, size_t size, const struct report *report,
 	if (report->split == OCP_BY_SITE)
 		print_site(text, size, row);
 	else if (report->split == OCP_BY_THREAD)
-		snprintf(text, size, "%d/%d %s", (int)row->pid, (int)row->tid, row->comm);
+		thread_line_text(text, row->pid, row->tid, row->comm);
 	else if (report->split == OCP_BY_PROCESS)
 		snprintf(text, size, "%d %s", (int)row->pid, row->comm);
 	make_one_line(text);
@@ -982,14 +983,14 @@ static void write_table(const struct report *report)
 static void write_hit(const struct ocp_hit *hit, const struct named_frames *frames, int64_t wall_ns,
 		      bool is_first)
 {
-	char wall[WALL_BYTES];
+	char wall[WALL_BYTES], thread[THREAD_TEXT_BYTES];
 
 	(void)is_first;
 	if (wall_ns)
 		fputs(time_of_day_text(wall, wall_ns, 6), stdout);
 	else
 		printf("%.6f", (double)hit->time_ns / 1e9);
-	printf(" %d/%d ", (int)hit->pid, (int)hit->tid);
+	printf(" %s ", thread_line_text(thread, hit->pid, hit->tid, hit->comm));
 	print_text(hit->probe);
 	ocp_hit_write_args(stdout, hit);
 	putchar('\n');
@@ -1004,17 +1005,17 @@ static void write_hit(const struct ocp_hit *hit, const struct named_frames *fram
 static void write_slow(const struct slow_pair *pair, int64_t wall_ns)
 {
 	const struct ocp_hit *stop = pair->stop_hit, *start = pair->start_hit;
-	char text[WALL_BYTES], time[TIME_BYTES];
+	char text[WALL_BYTES], thread[THREAD_TEXT_BYTES], time[TIME_BYTES];
 
-	printf("%s %d/%d ", time_of_day_text(text, wall_ns, 6), (int)stop->pid, (int)stop->tid);
-	print_text(pair->comm);
-	printf(" %s ", print_time(time, (double)pair->ns));
+	printf("%s %s ", time_of_day_text(text, wall_ns, 6),
+	       thread_line_text(thread, stop->pid, stop->tid, stop->comm));
+	printf("%s ", print_time(time, (double)pair->ns));
 	print_text(pair->start);
 	if (start) {
 		ocp_hit_write_args(stdout, start);
 		if (start->tid != stop->tid) {
 			printf(" (by %d ", (int)start->tid);
-			print_text(pair->start_comm);
+			print_text(start->comm);
 			putchar(')');
 		}
 	} else {

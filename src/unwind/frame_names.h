@@ -16,6 +16,7 @@ enum frame_kind {
 	FRAME_KERNEL,
 	FRAME_UNKNOWN,	 /* code whose function has no name */
 	FRAME_TRUNCATED, /* a mark in place of missing callers */
+	FRAME_THREAD,	 /* not a frame, but the thread of the stack: see profile/profile.h */
 };
 
 struct named_frame {

@@ -203,7 +203,7 @@ test_items() {
 	"$TOOL" trace --wait -prog "$TMP/lines" --time "line:lines.ml:$first,line:lines.ml:$last" --json -- 9 <<<go >"$TMP/out"
 	finds "\"starts\":$books," "$TMP/out" || fail "$(cat "$TMP/out")"
 	"$TOOL" trace -q --wait -prog "$TMP/lines" --print "line:lines.ml:$first" --limit 0 -- 9 <<<go >"$TMP/out"
-	eq "$(grep -c "[0-9] line:lines.ml:$first$" "$TMP/out")" "$books" "printed"
+	eq "$(grep -c "[0-9] lines line:lines.ml:$first$" "$TMP/out")" "$books" "printed"
 }
 
 test_kept() {

@@ -121,7 +121,7 @@ test_filter_of_another_type() {
 	quit_target
 	# What is behind a `!` is true, and is counted all the same.
 	measure_requests 50 --count=number --filter '!(arg0 == "a")' --csv
-	eq "$(awk -F, '{ print NF }' "$TMP/counts" | sort -u)" 33 "columns"
+	eq "$(awk -F, '{ print NF }' "$TMP/counts" | sort -u)" 34 "columns"
 	eq "$(awk -F, '$4 == "probe" { print $5, $11 }' "$TMP/counts")" "number 50"
 	eq "$(awk -F, '$4 == "lost" { print $5, $11, $29 }' "$TMP/counts")" \
 		"filter_mismatches 50 arg0 of probe 'number' is an int and is compared with a string"
@@ -205,7 +205,7 @@ test_histogram_as_text_and_csv() {
 	grep -Eq '^ +480 \.\. 511 +5 \|@+ +\|$' "$TMP/counts" || fail "$(cat "$TMP/counts")"
 	quit_target
 	measure_requests 40 --count=request_stop --hist arg1 --csv
-	eq "$(awk -F, '{ print NF }' "$TMP/counts" | sort -u)" 33 "columns"
+	eq "$(awk -F, '{ print NF }' "$TMP/counts" | sort -u)" 34 "columns"
 	eq "$(awk -F, '$4 == "histogram" { print $5, $11, $24, $25, $26, $27, $28 }' "$TMP/counts")" \
 		"request_stop 43 1 10100 200 500 0"
 	eq "$(awk -F, '$4 == "bucket" { print $11, $26, $27 }' "$TMP/counts")" "38 192 207
@@ -228,14 +228,14 @@ check_harmless() {
 }
 
 test_print() {
-	local line='^[0-9]+\.[0-9]{6} [0-9]+/[0-9]+ '
+	local line='^[0-9]+\.[0-9]{6} [0-9]+/[0-9]+ requests '
 	measure_requests 200 --print number,request_stop --limit 0 --count
 	check_harmless
 	eq "$(grep -Ec "${line}request_stop " "$TMP/counts")" "$(told stops)" "stops"
 	eq "$(grep -Ec "${line}number " "$TMP/counts")" 200 "numbers"
 	# One value, and not the character of that code behind it.
 	grep -qF ' number n=88 text="' "$TMP/counts" || fail "$(grep ' number n=88' "$TMP/counts")"
-	grep -Eq "^[0-9.]+ $TARGET/[0-9]+ request_stop id=199 status=200 name=\"request 199\"$" "$TMP/counts" ||
+	grep -Eq "^[0-9.]+ $TARGET/[0-9]+ requests request_stop id=199 status=200 name=\"request 199\"$" "$TMP/counts" ||
 		fail "$(cat "$TMP/counts")"
 	grep -qF 'number n=-597 text="\027]0;199\007\r\127\155[2J\194\15531m\226\128\174"' "$TMP/counts" ||
 		fail "$(grep number "$TMP/counts" | tail -3)"

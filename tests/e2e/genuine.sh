@@ -31,7 +31,7 @@ handlers_got() { # NAME...
 printed() { # NAME...
 	local name
 	for name; do
-		sed -nE "s/^[0-9.]+ [0-9]+\/[0-9]+ ($name( |$))/\1/p" "$TMP/counts" | tail -n 1
+		sed -nE "s/^[0-9.]+ [0-9]+\/[0-9]+ [^ ]+ ($name( |$))/\1/p" "$TMP/counts" | tail -n 1
 	done
 }
 

@@ -105,7 +105,7 @@ count_it() { # PLUGIN
 	wait_for '[[ $(grep -c " inlined " "$TMP/counts") -ge 2 ]]'
 	kill -INT "$COUNTING"
 	wait "$COUNTING"
-	eq "$(awk '$3 == "inlined" { print $4 }' "$TMP/counts" | sort -n | xargs)" "x=1 x=100" "$1: arguments"
+	eq "$(awk '$4 == "inlined" { print $5 }' "$TMP/counts" | sort -n | xargs)" "x=1 x=100" "$1: arguments"
 }
 
 test_counted() {

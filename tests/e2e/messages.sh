@@ -217,7 +217,7 @@ check_question_mark() { # OPERAND OTHER WHY
 	wait "$MEASURING"
 	eq "$(grep -c ' places .* ? ' "$TMP/out")" 2 "$(cat "$TMP/out")"
 	eq "$(sed 1d "$TMP/err")" "ocaml-probes: places: ? is arg$(grep -m1 ' places ' "$TMP/out" |
-		awk '{ for (i = 4; i <= NF; i++) if ($i == "?") print i - 4 }'), $3"
+		awk '{ for (i = 5; i <= NF; i++) if ($i == "?") print i - 5 }'), $3"
 	tell quit
 }
 

@@ -113,10 +113,10 @@ test_csv() {
 	start_target "$P/loop"
 	await_line ready
 	"$TOOL" attach -pid "$TARGET" --count=alpha --by-site --for 100ms --csv >"$TMP/csv"
-	eq "$(head -n1 "$TMP/csv" | grep -o 'source,line,column,mismatched$')" source,line,column,mismatched
-	matches "$(tail -n1 "$TMP/csv")" ",loop.ml,$(grep -n '\[%probe "alpha"' "$ROOT/tests/ocaml/loop.ml" | cut -d: -f1),[0-9]+,\$"
+	eq "$(head -n1 "$TMP/csv" | grep -o 'source,line,column,mismatched,comm$')" source,line,column,mismatched,comm
+	matches "$(tail -n1 "$TMP/csv")" ",loop.ml,$(grep -n '\[%probe "alpha"' "$ROOT/tests/ocaml/loop.ml" | cut -d: -f1),[0-9]+,,\$"
 	"$TOOL" attach -pid "$TARGET" --time alpha,beta --hist arg0 --count=gamma --for 100ms --csv >>"$TMP/csv" 2>/dev/null || :
-	eq "$(awk -F, '{ print NF }' "$TMP/csv" | sort -u)" 33
+	eq "$(awk -F, '{ print NF }' "$TMP/csv" | sort -u)" 34
 }
 
 test_doctor_names_the_place() {

@@ -240,7 +240,7 @@ test_tables() {
 
 test_printed_tables() {
 	measure_stacks "$STACKED" 5 --print leaf --filter 'arg0 == 0' --stack
-	grep -A2 '^[0-9.]* [0-9]*/[0-9]* leaf x=0$' "$TMP/out" >"$TMP/hits" || fail "$(cat "$TMP/out")"
+	grep -A2 '^[0-9.]* [0-9]*/[0-9]* stacked leaf x=0$' "$TMP/out" >"$TMP/hits" || fail "$(cat "$TMP/out")"
 	eq "$(grep -c ' leaf x=0$' "$TMP/hits")" 25 "hits"
 	eq "$(grep -cE '^        Stacked\.work \(stacked\.ml:[0-9]+\)$' "$TMP/hits")" 25 "innermost frames"
 }

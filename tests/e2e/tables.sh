@@ -135,7 +135,7 @@ test_time_of_day() {
 	after=$(date +%s%N)
 	{
 		# Half past: the offset of the zone is that of the texts.
-		grep -oE '^[0-9:]{8}\.[0-9]{6} [0-9]+/[0-9]+ alpha' "$TMP/out" | sed 's/ .*//'
+		grep -oE '^[0-9:]{8}\.[0-9]{6} [0-9]+/[0-9]+ loop alpha' "$TMP/out" | sed 's/ .*//'
 		sed -nE 's/^([0-9:]{8}\.[0-9]{3})  (total, )?[0-9.]+ s$/\1/p' "$TMP/out"
 	} | while read -r text; do date -d "$(date -d "@${before:0:10}" +%F) $text" +%s%N; done >"$TMP/times"
 	[[ $(wc -l <"$TMP/times") -ge 5 ]] || fail "$(cat "$TMP/out")"

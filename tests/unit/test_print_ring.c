@@ -177,9 +177,9 @@ TEST(slow_pairs_are_checked)
 	slow->start.n_args = ARGS_MAX + 1;
 	slow->has_start = 0;
 	slow = put_slow(&ring, 3, sizeof(*slow));
-	memset(slow->comm, 'x', sizeof(slow->comm));
+	memset(slow->stop.comm, 'x', sizeof(slow->stop.comm));
 	slow = put_slow(&ring, 4, sizeof(*slow));
-	memset(slow->start_comm, 'x', sizeof(slow->start_comm));
+	memset(slow->start.comm, 'x', sizeof(slow->start.comm));
 	slow = put_slow(&ring, 5, sizeof(*slow));
 	slow->stop.n_args = ARGS_MAX + 1;
 	put_slow(&ring, 6, sizeof(struct hit_record));

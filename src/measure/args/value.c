@@ -63,7 +63,7 @@ bool value_record_is_sound(const struct hit_record *record, size_t n)
 	unsigned int next;
 
 	if (n < sizeof(*record) || record->n_args > ARGS_MAX || record->n_nodes > RECORD_NODES ||
-	    record->n_text > RECORD_TEXT)
+	    record->n_text > RECORD_TEXT || !memchr(record->comm, 0, sizeof(record->comm)))
 		return false;
 	next = record->n_args;
 	if (next > record->n_nodes)

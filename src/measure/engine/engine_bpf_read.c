@@ -459,10 +459,7 @@ static bool is_valid(const struct hit_record *record)
 	if (record->kind != RECORD_SLOW)
 		return true;
 	slow = (const struct slow_record *)record;
-	if (memchr(slow->comm, 0, sizeof(slow->comm)) == NULL)
-		return false;
-	return !slow->has_start || (value_record_is_sound(&slow->start, sizeof(slow->start)) &&
-				    memchr(slow->start_comm, 0, sizeof(slow->start_comm)) != NULL);
+	return !slow->has_start || value_record_is_sound(&slow->start, sizeof(slow->start));
 }
 
 /*

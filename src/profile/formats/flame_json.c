@@ -75,7 +75,7 @@ static struct json_object *frame_json(const struct named_frame *frame)
 	static const char *const kinds[] = {
 		[FRAME_OCAML] = "ocaml",	 [FRAME_C] = "c",
 		[FRAME_KERNEL] = "kernel",	 [FRAME_UNKNOWN] = "unknown",
-		[FRAME_TRUNCATED] = "truncated",
+		[FRAME_TRUNCATED] = "truncated", [FRAME_THREAD] = "thread",
 	};
 	struct json_object *array = json_object_new_array();
 
@@ -157,7 +157,7 @@ static int write_functions(struct ocp_ctx *ctx, const struct profile *profile,
 {
 	struct profile_function *functions;
 	size_t n;
-	int err = profile_functions(ctx, profile, &functions, &n);
+	int err = profile_functions(ctx, profile, NULL, &functions, &n);
 
 	if (err)
 		return err;

@@ -212,7 +212,9 @@ static int add_pprof_sample(struct pprof_builder *b, const struct named_stack *s
 			    const struct process_profile *of)
 {
 	pprof_sample *sample = NEW(b->out->sample, b->out->n_sample, sample);
-	size_t n = stack->n;
+	const struct profile_thread *thread = profile_stack_thread(stack);
+	const size_t first = profile_stack_first(stack);
+	size_t n = stack->n - first;
 	int err = 0;
 
 	if (!sample || !add_values(b, sample, stack))
@@ -220,10 +222,14 @@ static int add_pprof_sample(struct pprof_builder *b, const struct named_stack *s
 	while (n > 0 && !err) {
 		uint64_t id;
 
-		err = find_location(b, stack->frames, &n, &id);
+		err = find_location(b, stack->frames + first, &n, &id);
 		if (!err && !APPEND(sample->location_id, sample->n_location_id, id))
 			err = ctx_no_memory(b->ctx);
 	}
+	if (!err && thread)
+		err = add_label(b, sample, "thread", thread->name, 0);
+	if (!err && thread)
+		err = add_label(b, sample, "tid", NULL, thread->tid);
 	if (!err && of->exe)
 		err = add_label(b, sample, "exe", of->exe, 0);
 	return !err && of->exe ? add_label(b, sample, "pid", NULL, of->pid) : err;

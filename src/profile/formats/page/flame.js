@@ -12,6 +12,7 @@ const SEARCH_DELAY_MS = 120;
 
 const KINDS = {
 	ocaml: "OCaml", c: "C and others", kernel: "kernel", unknown: "no name", truncated: "callers unknown",
+	thread: "threads",
 };
 
 const CHANGES = { more: "more than before", all: "as before", less: "less than before" };
