@@ -462,6 +462,21 @@ test_bpftrace_args() {
 	works
 }
 
+# In each thread; every tenth start has no stop.
+test_bpftrace_time() {
+	local sum
+	need_command bpftrace bpftool
+	start_features "bpftrace, time"
+	start_printed -pid "$TARGET" time enter,leave
+	order go 100
+	stop_printed
+	eq "$(sed -n 's/^@pairs: //p' "$TMP/bpftrace")" "$(book pair enter count)" "pairs"
+	sum=$(sed -n 's/^@sum_ns: //p' "$TMP/bpftrace")
+	holds test "$sum" -ge "$(book pair enter within_ns)"
+	holds test "$sum" -le "$(book pair enter around_ns)"
+	works
+}
+
 # A tool that is killed leaves its counters inside; doctor names and removes them.
 test_doctor() {
 	local status=0
