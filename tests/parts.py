@@ -46,7 +46,7 @@ def script(name, *settings):
 
 
 def compilers():
-    """every script, with each compiler"""
+    """every script, and each feature on one program, with each compiler"""
     for compiler in COMPILERS:
         yield Step(compiler, f"tools/matrix/check $O {compiler}")
 
