@@ -574,7 +574,7 @@ struct format_trial {
 };
 
 /* Return true if all descriptors of table I are valid in the format of the tables. */
-static bool fits(struct frametable_reader *r, size_t i, struct format_trial *trial)
+static bool table_fits(struct frametable_reader *r, size_t i, struct format_trial *trial)
 {
 	struct frame_cursor c = cursor_of(r->table, i);
 	const uint64_t n = c.part ? frame_get(&c, 8) : 0;
@@ -609,7 +609,7 @@ static void find_format(struct frametable_reader *r)
 
 		table->format = (enum frame_format)format;
 		for (size_t i = 0; i < table->n_tables && is_right; i++)
-			is_right = trial.n_tables == TRIED_TABLES || fits(r, i, &trial);
+			is_right = trial.n_tables == TRIED_TABLES || table_fits(r, i, &trial);
 		if (is_right && trial.n_calls >= trial.n_checked / 2)
 			return;
 	}
