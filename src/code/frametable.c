@@ -202,6 +202,7 @@ static void get_full_descr(struct frame_cursor *c, struct frame_descr *descr)
 	}
 	n_live = frame_get(c, bytes);
 	descr->frame_bytes = size & MAX_FRAME_BYTES & ~FLAGS;
+	c->is_damaged |= c->format != FRAMES_ABSOLUTE && !descr->frame_bytes;
 	descr->collects = size & HAS_LENGTHS;
 	c->at += bytes * n_live;
 	if (descr->collects) {

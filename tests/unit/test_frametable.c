@@ -338,8 +338,14 @@ TEST(relative_descriptors_of_oxcaml)
 	expect_descr(&list[0], 0x40, 0, false);
 	expect_descr(&list[1], 0x50, 100000, true);
 	expect_descr(&list[2], 0x60, 48, false);
-	/* A return address that no call precedes. */
+	/* The call of a probe that is off, and return addresses that no calls precede. */
 	put_code(test, 0x60 - 5, 0x90, 1);
+	read_well(test);
+	put_code(test, 0x50 - 5, 0x90, 1);
+	put_code(test, 0x40 - 5, 0x90, 1);
+	expect_error(test, -EBADMSG, "frame table at 0x1100");
+	make_relative(test);
+	put_code(test, FIRST + 4, 1, 2); /* a frame without bytes */
 	expect_error(test, -EBADMSG, "frame table at 0x1100");
 }
 
