@@ -9,10 +9,10 @@
  *
  *	info: arity << 56 | words to the environment << 1 | 1
  *
- * In OxCaml, bit 55 of `info` marks the last function of a set of closures. The names of caml_curryN
- * and caml_tuplifyN have a suffix there if the result is not a value ("_R" and letters) or the last
- * arguments are local ("L" and a number); without N, the name is that of a function whose arguments
- * are not all values. Their registers differ, so this arity stays unknown.
+ * In OxCaml, bit 55 of `info` marks the last function of a set of closures. The names of
+ * caml_curryN and caml_tuplifyN have a suffix there if the result is not a value ("_R" and letters)
+ * or the last arguments are local ("L" and a number). Without N, the name is that of a function
+ * whose arguments are not all values. Their registers differ, so this arity stays unknown.
  *
  * The arity in `info` is -N if the function takes one tuple of N elements. A function has no
  * closure in the data if it is only called directly, or if its closures are made while the program

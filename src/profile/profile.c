@@ -322,7 +322,7 @@ static struct profile_thread *find_thread(struct profile *profile,
 		.kind = FRAME_THREAD,
 	};
 	memmove(profile->threads + at + 1, profile->threads + at,
-		(profile->n_threads - 1 - at) * sizeof(thread));
+		(profile->n_threads - 1 - at) * sizeof(struct profile_thread *));
 	profile->threads[at] = thread;
 	return thread;
 }
@@ -401,7 +401,7 @@ int profile_make(struct ocp_ctx *ctx, const struct profile_reading *reading,
 		err = add_sample_stack(&m, &reading->samples[i], profile);
 	free(m.frames);
 	if (profile->n_threads)
-		qsort(profile->threads, profile->n_threads, sizeof(*profile->threads),
+		qsort(profile->threads, profile->n_threads, sizeof(struct profile_thread *),
 		      by_thread_value);
 	if (reading->unsure_words > (double)profile->value / 100)
 		profile->unsure_words = (uint64_t)reading->unsure_words;

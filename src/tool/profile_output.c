@@ -96,8 +96,8 @@ static void print_source(const struct named_frame *frame)
 }
 
 /*
- * Print the first MAX functions of THREAD or, if THREAD is NULL, of all stacks. The shares are those
- * of the sum of all stacks in both cases.
+ * Print the first MAX functions of THREAD or, if THREAD is NULL, of all stacks. In both cases, the
+ * shares are those of the sum of all stacks.
  */
 static int print_functions(struct ocp_ctx *ctx, const struct profile *profile,
 			   const struct profile_thread *thread, size_t max)

@@ -40,7 +40,7 @@ static void add_closures(struct made *made)
 	made_set_word(made, 0x708, 0x4142434445464748);
 	/* Without caml_curry3 before it. */
 	made_set_word(made, 0x728, made_info(3));
-	/* The last function of a set of closures of OxCaml, and one with an argument in a float register. */
+	/* The last function of a set of closures of OxCaml; one with a float argument. */
 	made_set_word(made, 0x808, made_info(3) | UINT64_C(1) << 55);
 	made_set_word(made, 0x908, made_info(2) | UINT64_C(1) << 55);
 }

@@ -477,7 +477,7 @@ int inside_find(struct ocp_ctx *ctx, pid_t pid, struct inside **out)
 
 bool inside_is_in(const struct inside *inside, pid_t pid)
 {
-	struct block_header header;
+	struct block_header header = { 0 };
 	struct memory *memory;
 	bool is_in;
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* A call of OCaml from C, the clock that tools measure by, and a wait that keeps the lock of the runtime. */
+/*
+ * A call of OCaml from C, the clock by which tools measure, and a wait that keeps the lock of the
+ * runtime.
+ */
 #include <caml/callback.h>
 #include <caml/memory.h>
 #include <caml/mlvalues.h>
