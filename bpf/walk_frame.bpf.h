@@ -8,7 +8,8 @@
  * similar functions, runtime/callback.c of OCaml 5.3) keeps the parent in a continuation, which is
  * a local root of this function (caml/memory.h). The walk finds the continuation in the list of
  * local roots, and recognises it by its tag, its size, the value of its second field, which other
- * continuations do not have, and the place of the root, which is in the frame of the C function.
+ * continuations do not have, and the place of the root, which is in the frame of the C function. In
+ * OCaml 5.1, a continuation has only one field.
  */
 #ifndef WALK_FRAME_BPF_H
 #define WALK_FRAME_BPF_H
@@ -49,7 +50,7 @@ static __noinline int load_near(struct walk_scratch *s, __u64 at, __u64 *word)
 
 /* Indices of the words of a block of local roots, and of a continuation. */
 enum { ROOTS_NEXT, ROOTS_TABLES, ROOTS_ITEMS, ROOTS_FIRST, ROOTS_WORDS };
-enum { CONT_HEADER, CONT_STACK, CONT_LAST, CONT_WORDS };
+enum { CONT_HEADER, CONT_STACK, CONT_LAST };
 enum { CONT_TAG = 245, TAG_MASK = 0xff, SIZE_SHIFT = 10, NULL_STACK = 1, ZERO = 1 };
 
 /*
@@ -58,7 +59,7 @@ enum { CONT_TAG = 245, TAG_MASK = 0xff, SIZE_SHIFT = 10, NULL_STACK = 1, ZERO = 
  */
 static __always_inline __u64 load_parent(__u64 root)
 {
-	__u64 words[CONT_WORDS], value;
+	__u64 words[CONT_LAST], value, last = ZERO;
 
 	if (load_word(root, &value) ||
 	    bpf_probe_read_user(words, sizeof(words), (const void *)(value - 8)))
@@ -67,11 +68,16 @@ static __always_inline __u64 load_parent(__u64 root)
 	 * A header of 0 means that the collector has just moved the block: read it at its new
 	 * address.
 	 */
-	if (!words[CONT_HEADER] &&
-	    bpf_probe_read_user(words, sizeof(words), (const void *)(words[CONT_STACK] - 8)))
+	if (!words[CONT_HEADER]) {
+		value = words[CONT_STACK];
+		if (bpf_probe_read_user(words, sizeof(words), (const void *)(value - 8)))
+			return 0;
+	}
+	if ((words[CONT_HEADER] & TAG_MASK) != CONT_TAG || !(words[CONT_STACK] & 1) ||
+	    words[CONT_STACK] == NULL_STACK)
 		return 0;
-	if ((words[CONT_HEADER] & TAG_MASK) != CONT_TAG || words[CONT_HEADER] >> SIZE_SHIFT != 2 ||
-	    words[CONT_LAST] != ZERO || !(words[CONT_STACK] & 1) || words[CONT_STACK] == NULL_STACK)
+	if (words[CONT_HEADER] >> SIZE_SHIFT != 1 &&
+	    (words[CONT_HEADER] >> SIZE_SHIFT != 2 || load_word(value + 8, &last) || last != ZERO))
 		return 0;
 	return words[CONT_STACK] - 1;
 }

@@ -33,6 +33,7 @@ int args_hit(struct pt_regs *regs)
 	if (record) {
 		record->ts_ns = 0;
 		record->pid = record->tid = record->site = 0;
+		bpf_get_current_comm(record->comm, sizeof(record->comm));
 		record_values(regs, &input.args, record);
 		bpf_ringbuf_submit(record, 0);
 	}

@@ -317,8 +317,11 @@ test_gc_figures() {
 	cp "$(output_of)" "$TMP/books"
 	check_out <<'PY'
 books = dict(line.split() for line in open(sys.argv[2]) if len(line.split()) == 2)
-same(t["gauges"], {name: int(n) for name, n in books.items()} | {name: n for name, n in t["gauges"].items() if name not in books})
 same(len(books), 8)
+# OCaml 5.0 and 5.1 do not compact, and have no such figure.
+if t["ocaml"].startswith(("5.0.", "5.1.")):
+    same(books.pop("compactions"), "0")
+same(t["gauges"], {name: int(n) for name, n in books.items()} | {name: n for name, n in t["gauges"].items() if name not in books})
 PY
 	works
 }
