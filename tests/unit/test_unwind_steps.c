@@ -381,6 +381,34 @@ static void report(const struct stepped *s)
 		    s->n_threads > 1);
 }
 
+/* The parent that a local root leads to, if it points to a block with this header and these words. */
+static uint64_t parent_in(uint64_t header, uint64_t stack, uint64_t last)
+{
+	const uint64_t block[] = { header, stack, last }, root = (uint64_t)&block[1];
+
+	copies.pid = getpid();
+	copies.n = copies.next = 0;
+	return load_parent((uint64_t)&root);
+}
+
+/* Continuations of OCaml 5.1 have one field, those of later versions two. */
+TEST(parents_in_continuations)
+{
+	enum { ONE = 1 << SIZE_SHIFT, TWO = 2 << SIZE_SHIFT, THREE = 3 << SIZE_SHIFT };
+	uint64_t moved[] = { ONE | CONT_TAG, 0x7001 };
+
+	assert_int_equal(parent_in(ONE | CONT_TAG, 0x5001, 12345), 0x5000);
+	assert_int_equal(parent_in(TWO | CONT_TAG, 0x5001, 1), 0x5000);
+	assert_int_equal(parent_in(TWO | CONT_TAG, 0x5001, 3), 0);
+	assert_int_equal(parent_in(THREE | CONT_TAG, 0x5001, 1), 0);
+	assert_int_equal(parent_in(ONE | 244, 0x5001, 1), 0);
+	assert_int_equal(parent_in(ONE | CONT_TAG, 0x5000, 1), 0);
+	assert_int_equal(parent_in(ONE | CONT_TAG, NULL_STACK, 1), 0);
+	/* The collector has moved the block. */
+	assert_int_equal(parent_in(0, (uint64_t)&moved[1], 1), 0x7000);
+	assert_int_equal(parent_in(0, 8, 1), 0);
+}
+
 TEST(test_steps)
 {
 	const char *program = getenv("STEPPED") ? getenv("STEPPED") : "build/tests/ocaml/stepped";
