@@ -381,7 +381,7 @@ static void report(const struct stepped *s)
 		    s->n_threads > 1);
 }
 
-/* The parent that a local root leads to, if it points to a block with this header and these words. */
+/* The parent in a block of this header and these words, to which a local root points. */
 static uint64_t parent_in(uint64_t header, uint64_t stack, uint64_t last)
 {
 	const uint64_t block[] = { header, stack, last }, root = (uint64_t)&block[1];
