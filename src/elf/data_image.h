@@ -2,7 +2,7 @@
 /*
  * The writable data of a file as the dynamic linker leaves it, but without a load bias: the words
  * that the linker fills in hold link-time addresses. Words whose values depend on other files keep
- * the value that is in the file.
+ * the value that is in the file. Segments that are not writable can be added.
  */
 #ifndef ELF_DATA_IMAGE_H
 #define ELF_DATA_IMAGE_H

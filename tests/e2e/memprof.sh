@@ -365,11 +365,6 @@ test_program_that_stops_ours() {
 	let_work 3
 	tell stop
 	await_line stopped
-	tell start
-	await_line started
-	kill -INT $!
-	wait $!
-	matches "$(cat "$TMP/out")" 'Subject\.leak'
 	check_own_profile
 }
 only_if test_program_that_stops_ours refuses_second_profiles
@@ -380,18 +375,18 @@ test_program_that_replaces_ours() {
 	background "$TOOL" memprof -pid "$TARGET" --rate 0.01 >"$TMP/out" 2>"$TMP/err"
 	wait_for "grep -q sampling '$TMP/err'"
 	let_work 3
+	check_own_profile
+}
+only_if test_program_that_replaces_ours replaces_profiles
+
+# The program starts a profile of its own, and then the tool ends. The program's profile runs until the program stops it.
+check_own_profile() {
+	local before
 	tell start
 	await_line started
 	kill -INT $!
 	wait $!
 	matches "$(cat "$TMP/out")" 'Subject\.leak'
-	check_own_profile
-}
-only_if test_program_that_replaces_ours replaces_profiles
-
-# The program's own profile runs, until the program stops it.
-check_own_profile() {
-	local before
 	before=$(own_samples)
 	wait_for "(( \$(own_samples) > $before + 100 ))"
 	forget_output

@@ -184,8 +184,8 @@ let[@inline never] request i =
 
 external is_sampling : unit -> bool = "ocaml_probes_memprof_is_sampling"
 
-(* Is there no profile in this domain? A start of another profile then fails. OCaml 5.5 and later tell it; they
-   would replace the profile. *)
+(* True if no profile runs in this domain. In OCaml 5.5 and later, a primitive returns this, and the start of another
+   profile would replace the profile. In earlier versions, the start of another profile fails. *)
 let is_free () =
   (not (is_sampling ()))
   &&

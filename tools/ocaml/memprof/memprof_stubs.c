@@ -331,7 +331,7 @@ EXPORT value ocaml_probes_memprof_refused(value reason)
 	return Val_unit;
 }
 
-/* Does a profile run in this domain, which Gc.Memprof.start would replace? */
+/* Return true if a profile runs in this domain that Gc.Memprof.start would replace. */
 EXPORT value ocaml_probes_memprof_is_sampling(value unit)
 {
 	return caml_memprof_is_sampling ? caml_memprof_is_sampling(unit) : Val_false;

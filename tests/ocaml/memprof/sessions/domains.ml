@@ -13,7 +13,8 @@ let domains_of events = Array.fold_left (fun set { domain; _ } -> domain :: List
 
 external is_sampling : unit -> bool = "ocaml_probes_memprof_is_sampling"
 
-(* OCaml 5.5 and later tell it. Before, the start of another profile fails. *)
+(* In OCaml 5.5 and later, a primitive returns whether a profile runs here. In earlier versions, the start of another
+   profile fails. *)
 let is_profiled () =
   is_sampling ()
   ||
