@@ -123,7 +123,7 @@ test_handler_runs_only_while_on() {
 
 test_sigkill_leaves_nothing() {
 	need_counting
-	start_target "$O/tests/ocaml/loop"
+	start_target "$O/tests/ocaml/loop" busy
 	await_line ready
 	start_counting "$TARGET"
 	[[ $(int3_count "$TARGET") -gt 0 ]] || fail "no int3 while counting"

@@ -331,7 +331,7 @@ bpftrace_attached() {
 
 # The tool killed in each phase: one --fix makes all agree.
 test_sigkill_of_the_tool() {
-	start_target "$O/tests/ocaml/loop"
+	start_target "$O/tests/ocaml/loop" busy
 	await_line ready
 	check_killed_updates memory_of -enable-all -disable-all
 	eq "$(phases)" "journal stop sites semaphores let_go journal" "phases"
@@ -346,7 +346,7 @@ test_sigkill_of_the_tool() {
 # The repair itself is killed in each phase: the next one does what is left.
 test_sigkill_of_the_repair() {
 	local before call attach fix
-	start_target "$O/tests/ocaml/loop"
+	start_target "$O/tests/ocaml/loop" busy
 	await_line ready
 	before=$(memory_of "$TARGET")
 	attach=("$TOOL" attach -pid "$TARGET" -enable-all)

@@ -149,7 +149,7 @@ test_only_what_was_asked_for() {
 # Updates by four tools (TOGGLES=125: a thousand) while two threads go through the sites at full speed.
 test_toggled_by_four_tools() {
 	local before
-	start_target "$P/loop_plain"
+	start_target "$P/loop_plain" busy
 	await_line ready
 	before=$(dormant_memory "$TARGET")
 	toggle_by_four "${TOGGLES:-20}"
@@ -246,7 +246,7 @@ test_switched_while_counted() {
 # The tool killed in each phase: the target runs on, doctor finds what is half done and repairs it.
 test_sigkill_and_doctor() {
 	local before i
-	start_target "$P/loop_plain"
+	start_target "$P/loop_plain" busy
 	await_line ready
 	before=$(dormant_memory "$TARGET")
 	check_killed_updates dormant_memory -enable-all -disable-all

@@ -292,7 +292,7 @@ test_no_loader() {
 test_budget() {
 	local status=0
 	need_counting
-	start_target "$O/tests/ocaml/loop"
+	start_target "$O/tests/ocaml/loop" busy
 	await_line ready
 	"$TOOL" attach -pid "$TARGET" --count --budget 1% --for 60s >"$TMP/counts" 2>"$TMP/err" || status=$?
 	eq "$status" 7 "status"

@@ -403,7 +403,7 @@ test_auto_keeps_the_budget() {
 	local loop hits
 	need_counting
 	loop=$(own_copy "$O/tests/ocaml/loop")
-	start_target "$loop"
+	start_target "$loop" busy
 	await_line ready
 	start_server --engine auto -pid "$TARGET" --budget 1%
 	hits=$(hits_of alpha)
@@ -415,7 +415,7 @@ test_auto_keeps_the_budget() {
 	end_server
 	eq "$("$TOOL" doctor -pid "$TARGET")" "" "doctor"
 	# Where that is not possible, the kernel goes on, and switches counters off.
-	start_target "$(own_copy "$O/tests/ocaml/loop_plain")"
+	start_target "$(own_copy "$O/tests/ocaml/loop_plain")" busy
 	await_line ready
 	start_server --engine auto -pid "$TARGET" --budget 1%
 	wait_for '[[ $(of_target "it[\"problem\"]") = *"exceeds the budget of 1%"* ]]'

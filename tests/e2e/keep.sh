@@ -103,7 +103,7 @@ test_sites_are_named() {
 test_killed_in_between() {
 	local before call keep names=0
 	need_counting
-	start_target "$O/tests/ocaml/loop"
+	start_target "$O/tests/ocaml/loop" busy
 	await_line ready
 	before=$(memory_of "$TARGET")
 	take_away_later

@@ -161,7 +161,7 @@ budget_of_every_program() {
 	local counted='{p["probe"] for p in it["probes"] if p["counted"]}' problem
 	cp "$V1" "$TMP/quiet"
 	cp "$O/tests/ocaml/loop" "$TMP/busy"
-	start_target "$TMP/busy"
+	start_target "$TMP/busy" busy
 	await_line ready
 	start_target "$TMP/quiet" --wait
 	await_line ready

@@ -14,8 +14,8 @@ states() { # PID
 	"$TOOL" info -pid "$1" | paste -sd' '
 }
 
-start_loop() { # [VARIANT]
-	start_target "$O/tests/ocaml/loop${1:-}"
+start_loop() { # [VARIANT [ARG]]
+	start_target "$O/tests/ocaml/loop${1:-}" "${@:2}"
 	await_line ready
 }
 
@@ -140,7 +140,7 @@ run_100_rounds() {
 # Several instances at once on one process: in the end all their work adds up to nothing.
 test_instances_at_once() {
 	local before
-	start_loop
+	start_loop '' busy
 	before=$(memory_of "$TARGET")
 	toggle_by_four 25
 	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
@@ -152,7 +152,7 @@ test_instances_at_once() {
 # The tool killed in each phase: the target runs on, and switching off once repairs what was half done.
 test_sigkill_of_the_tool() {
 	local before call attach
-	start_loop
+	start_loop '' busy
 	before=$(memory_of "$TARGET")
 	attach=("$TOOL" attach -pid "$TARGET")
 	list_calls "${attach[@]}" -enable-all

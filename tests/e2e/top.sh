@@ -269,7 +269,7 @@ budget_of_all_programs() {
 	local before
 	open_terminal 120 30
 	start_steady
-	start_target "$LOOP"
+	start_target "$LOOP" busy
 	await_line ready
 	start_top
 	await_screen '^[0-9.k-]+ +hits/s   CPU overhead [0-9.]+%   budget 5% a program$'

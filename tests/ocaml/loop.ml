@@ -1,6 +1,12 @@
-(* Two threads go through a few probes at full speed until a line or the end of stdin, or SIGTERM;
-   then the handlers' runs are printed, a line a probe: NAME handler=RUNS. *)
+(* Two threads go through a few probes until a line or the end of stdin, or SIGTERM; then the handlers'
+   runs are printed, a line a probe: NAME handler=RUNS.
 
+     loop         each thread works for 0.1 ms and sleeps for 2 ms, in turn, and so leaves the CPUs to others
+     loop busy    each thread works at full speed *)
+
+let is_busy = Array.length Sys.argv > 1 && Sys.argv.(1) = "busy"
+let work_s = 0.0001
+let pause_s = 0.002
 let stopping = ref false
 let alpha = ref 0
 let beta = ref 0
@@ -15,9 +21,13 @@ let[@inline never] work x =
   x + 1
 
 let worker () =
-  let x = ref 0 in
+  let x = ref 0 and resumed = ref 0. in
   while not !stopping do
-    x := work !x
+    x := work !x;
+    if (not is_busy) && !x land 15 = 0 && Unix.gettimeofday () -. !resumed >= work_s then begin
+      Thread.delay pause_s;
+      resumed := Unix.gettimeofday ()
+    end
   done
 
 let () =
