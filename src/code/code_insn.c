@@ -123,6 +123,68 @@ bool insn_stores(const struct insn_decoder *decoder, const uint8_t *bytes, size_
 	return false;
 }
 
+/* Instructions of these categories write their flags whatever their operands are. */
+static bool always_writes_flags(const ZydisDecodedInstruction *it)
+{
+	return it->meta.category == ZYDIS_CATEGORY_BINARY ||
+	       it->meta.category == ZYDIS_CATEGORY_LOGICAL;
+}
+
+struct insn_flags insn_flags(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
+{
+	struct insn_flags flags = { .read = INSN_STATUS_FLAGS };
+	struct full_insn it;
+
+	if (!decode_full(decoder, bytes, n, &it))
+		return flags;
+	flags.read = 0;
+	if (!it.insn.cpu_flags)
+		return flags;
+	flags.read = it.insn.cpu_flags->tested & INSN_STATUS_FLAGS;
+	if (always_writes_flags(&it.insn))
+		flags.written = (it.insn.cpu_flags->modified | it.insn.cpu_flags->set_0 |
+				 it.insn.cpu_flags->set_1 | it.insn.cpu_flags->undefined) &
+				INSN_STATUS_FLAGS;
+	return flags;
+}
+
+bool insn_distance(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
+		   struct insn_distance *distance)
+{
+	struct full_insn it;
+
+	*distance = (struct insn_distance){ 0 };
+	if (!decode_full(decoder, bytes, n, &it))
+		return false;
+	if (!(it.insn.attributes & ZYDIS_ATTRIB_IS_RELATIVE))
+		return true;
+	if (it.insn.address_width != 64)
+		return false;
+	if (it.insn.raw.imm[0].is_relative)
+		*distance = (struct insn_distance){ it.insn.raw.imm[0].offset,
+						    it.insn.raw.imm[0].size / 8 };
+	else
+		*distance = (struct insn_distance){ it.insn.raw.disp.offset,
+						    it.insn.raw.disp.size / 8 };
+	return true;
+}
+
+bool insn_reads_rsp(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
+{
+	struct full_insn it;
+
+	if (!decode_full(decoder, bytes, n, &it))
+		return true;
+	for (unsigned int i = 0; i < it.insn.operand_count_visible; i++) {
+		const ZydisDecodedOperand *operand = &it.list[i];
+
+		if (is_register(operand, INSN_RSP) || (operand->type == ZYDIS_OPERAND_TYPE_MEMORY &&
+						       operand->mem.base == ZYDIS_REGISTER_RSP))
+			return true;
+	}
+	return false;
+}
+
 bool insn_is_table_load(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
 			struct insn_table_load *load)
 {
@@ -596,7 +658,7 @@ static void remember_insn(const struct insn_decoder *decoder, const uint8_t *byt
 	*memo_of(decoder, memo.header) = memo;
 }
 
-bool insn_decode(struct insn_decoder *decoder, const uint8_t *bytes, size_t n, uint32_t off,
+bool insn_decode(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n, uint32_t off,
 		 struct insn *insn)
 {
 	ZydisDecodedInstruction it;

@@ -68,7 +68,7 @@ void insn_decoder_free(struct insn_decoder *decoder);
  * Decode the instruction at BYTES[0..N), which is at offset OFF of its function. Returns false if
  * the bytes are not a valid instruction.
  */
-bool insn_decode(struct insn_decoder *decoder, const uint8_t *bytes, size_t n, uint32_t off,
+bool insn_decode(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n, uint32_t off,
 		 struct insn *insn);
 
 /* Return the cost of a uprobe on the instruction at BYTES[0..N). */
@@ -91,6 +91,37 @@ uint32_t insn_written(const struct insn_decoder *decoder, const uint8_t *bytes, 
 
 /* Return true if the instruction at BYTES[0..N) writes memory, or cannot be decoded. */
 bool insn_stores(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n);
+
+/*
+ * Flags of the processor that instructions read and write: sets of ZYDIS_CPUFLAG_... of the six
+ * status flags. `written` has only flags that the instruction always writes.
+ */
+enum { INSN_STATUS_FLAGS = 0x8d5 }; /* CF, PF, AF, ZF, SF, OF */
+struct insn_flags {
+	uint32_t read, written;
+};
+/*
+ * Return the flags of the instruction at BYTES[0..N). An instruction that cannot be decoded reads
+ * all of them.
+ */
+struct insn_flags insn_flags(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n);
+
+/*
+ * The field of an instruction that has the distance from the end of the instruction to an address:
+ * the target of a branch, or an operand relative to rip.
+ */
+struct insn_distance {
+	uint8_t at, n_bytes; /* n_bytes 0: the instruction has no such field */
+};
+/*
+ * Set *DISTANCE for the instruction at BYTES[0..N). Return false if the instruction cannot be
+ * decoded, or if its addresses have 32 bits.
+ */
+bool insn_distance(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
+		   struct insn_distance *distance);
+
+/* Return true if the instruction at BYTES[0..N) reads rsp, or cannot be decoded. */
+bool insn_reads_rsp(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n);
 
 /*
  * The instruction `movslq (BASE,INDEX,4),TO`, where INDEX and BASE are different registers. For

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT
+#include "code/window.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "code/window_copy.h"
+
+static size_t bytes_after(const struct code_flow *flow, size_t i)
+{
+	return flow->code.n - flow->insns[i].off;
+}
+
+/*
+ * Return true if instruction I is a nop of one byte before a comparison or a call: the site of a
+ * probe, which is patched by its own rules.
+ */
+static bool is_site(const struct code_flow *flow, size_t i)
+{
+	enum { NOP = 0x90, CMP_EAX = 0x3d, CALL = 0xe8 };
+	const uint8_t *bytes = code_flow_bytes(flow, i);
+
+	return bytes[0] == NOP && bytes_after(flow, i) > 1 &&
+	       (bytes[1] == CMP_EAX || bytes[1] == CALL);
+}
+
+/* ---- flags ---------------------------------------------------------------------------------- */
+
+/*
+ * Return true if no instruction reads a status flag that was written before instruction I. Flags
+ * have no meaning at the entry, at calls, at returns, and at jumps to other functions. The search
+ * ends at each other branch.
+ */
+static bool are_flags_dead(const struct code_flow *flow, size_t i)
+{
+	uint32_t live = INSN_STATUS_FLAGS;
+
+	if (i == 0)
+		return true;
+	for (; i < flow->n_insns; i++) {
+		const struct insn *insn = &flow->insns[i];
+		struct insn_flags flags;
+
+		if (code_flow_is_call(insn) || insn->kind == INSN_RET ||
+		    insn->kind == FLOW_JMP_POINTER || insn->kind == FLOW_JMP_POPPED)
+			return true;
+		if (insn->kind == INSN_JMP)
+			return insn->value < 0 || (uint64_t)insn->value >= flow->code.n;
+		if (insn->kind == INSN_JCC || !code_flow_goes_on(insn))
+			return false;
+		flags = insn_flags(&flow->decoder, code_flow_bytes(flow, i), bytes_after(flow, i));
+		if (flags.read & live)
+			return false;
+		live &= ~flags.written;
+		if (!live)
+			return true;
+	}
+	return false;
+}
+
+/* ---- one window ----------------------------------------------------------------------------- */
+
+/*
+ * Return true if instruction I may be in a window, with other instructions of the window behind it
+ * unless IS_LAST.
+ */
+static bool may_be_inside(const struct code_flow *flow, size_t i, bool is_last)
+{
+	const struct insn *insn = &flow->insns[i];
+
+	if (is_site(flow, i) || (i > 0 && is_site(flow, i - 1)) || insn->kind == INSN_TRAP)
+		return false;
+	return is_last || (code_flow_goes_on(insn) && !code_flow_is_call(insn));
+}
+
+/*
+ * Make the window from instruction FIRST to instruction LAST. Return false if it is none: bytes are
+ * missing, something leads into it, flags are live, or its instructions cannot be copied.
+ */
+static bool make_window(const struct code_flow *flow, size_t first, size_t last,
+			struct code_window *out)
+{
+	const uint32_t off = flow->insns[first].off;
+	const size_t n = flow->insns[last].off + flow->insns[last].n_bytes - off;
+	const struct depth *depth = &flow->depths[first];
+	struct window_copy copy;
+
+	if (n < WINDOW_JUMP_BYTES || n > WINDOW_MAX_BYTES)
+		return false;
+	for (size_t i = first; i <= last; i++)
+		if (!may_be_inside(flow, i, i == last) || (i > first && flow->is_target[i]))
+			return false;
+	if (!are_flags_dead(flow, first) ||
+	    !window_copy_make(&flow->decoder, flow->code.bytes + off, n, 0, 0, &copy))
+		return false;
+	*out = (struct code_window){ .off = off,
+				     .n_bytes = (uint8_t)n,
+				     .depth = depth->value,
+				     .depth_known = depth->kind == DEPTH_KNOWN };
+	if (first == 0)
+		out->start = flow->insns[0].n_bytes >= WINDOW_JUMP_BYTES ? WINDOW_LONG_ENTRY
+									 : WINDOW_SHORT_ENTRY;
+	return true;
+}
+
+/* Return the number of the last instruction of the shortest window that begins with FIRST. */
+static size_t last_of(const struct code_flow *flow, size_t first)
+{
+	size_t n = 0, i = first;
+
+	while (n += flow->insns[i].n_bytes, n < WINDOW_JUMP_BYTES && i + 1 < flow->n_insns)
+		i++;
+	return i;
+}
+
+/* ---- where calls are counted ---------------------------------------------------------------- */
+
+/* How good a window is to count calls; the lowest is the best. */
+enum rank { RANK_BEHIND_ENTRY, RANK_LONG_ENTRY, RANK_CALLS, RANK_SHORT_ENTRY, RANK_NONE };
+
+/*
+ * Rank WINDOW, whose last instruction is LAST. A copied call costs more than others: the processor
+ * does not predict its return.
+ */
+static enum rank rank_of(const struct code_flow *flow, const struct code_window *window,
+			 size_t last)
+{
+	if (window->start == WINDOW_SHORT_ENTRY)
+		return RANK_SHORT_ENTRY;
+	if (code_flow_is_call(&flow->insns[last]))
+		return RANK_CALLS;
+	return window->start == WINDOW_LONG_ENTRY ? RANK_LONG_ENTRY : RANK_BEHIND_ENTRY;
+}
+
+/* Return true if every call that executes instruction I executes the next one, too. */
+static bool always_continues(const struct insn *insn)
+{
+	return code_flow_goes_on(insn) && insn->kind != INSN_JCC && !code_flow_is_call(insn);
+}
+
+/*
+ * Find the best window in the straight-line code at the entry, which each call executes exactly
+ * once. In C code, only the entry is considered: later, the red zone may be in use.
+ */
+static bool find_count_window(const struct code_flow *flow, enum window_language language,
+			      struct code_window *out)
+{
+	enum rank best = RANK_NONE;
+
+	for (size_t i = 0; i < flow->n_insns && !flow->is_target[i]; i++) {
+		const size_t last = last_of(flow, i);
+		struct code_window window;
+
+		if (make_window(flow, i, last, &window) && rank_of(flow, &window, last) < best) {
+			best = rank_of(flow, &window, last);
+			*out = window;
+		}
+		if (best == RANK_BEHIND_ENTRY || language == WINDOW_C ||
+		    !always_continues(&flow->insns[i]))
+			break;
+	}
+	return best != RANK_NONE;
+}
+
+/* ---- where calls end ------------------------------------------------------------------------ */
+
+/* Find the shortest window that ends with instruction EXIT and is executed only as a whole. */
+static bool find_exit_window(const struct code_flow *flow, size_t exit, struct code_window *out)
+{
+	size_t first = exit, n = flow->insns[exit].n_bytes;
+
+	while (n < WINDOW_JUMP_BYTES && first > 0 && !flow->is_target[first] &&
+	       always_continues(&flow->insns[first - 1]))
+		n += flow->insns[--first].n_bytes;
+	return make_window(flow, first, exit, out);
+}
+
+static bool is_behind(const struct code_window *window, const struct code_window *before)
+{
+	return window->off >= before->off + before->n_bytes;
+}
+
+/* Find a window for each exit of FUNCTION. Return why there is none, or NULL. */
+static const char *find_exit_windows(const struct code_flow *flow,
+				     const struct code_function *function, struct code_windows *out)
+{
+	const struct code_window *before = &out->count;
+
+	for (size_t i = 0; i < function->n_exits; i++) {
+		struct code_window *window = &out->exits[i];
+		uint32_t number;
+
+		if (!code_flow_find(flow, function->exits[i].off, &number) ||
+		    !find_exit_window(flow, number, window))
+			return "a jump does not fit where it ends";
+		if (!is_behind(window, before))
+			return "its code is too short for two jumps";
+		before = window;
+		out->n_exits++;
+	}
+	return NULL;
+}
+
+int code_windows_find(struct ocp_ctx *ctx, const struct code_flow *flow,
+		      const struct code_function *function, enum window_language language,
+		      struct code_windows *out)
+{
+	*out = (struct code_windows){ .no_count = function->no_count ? function->no_count
+								     : flow->problem };
+	if (!out->no_count && function->entry_is_loop)
+		out->no_count = "a jump in it leads to its first instruction";
+	if (!out->no_count && !find_count_window(flow, language, &out->count))
+		out->no_count = "a jump does not fit into its first instructions";
+	out->no_time = out->no_count ? out->no_count : function->no_time;
+	if (!out->no_time && language == WINDOW_C)
+		out->no_time = "it is C code, whose stack may be in use below rsp where it ends";
+	if (!out->no_time && !out->count.depth_known)
+		out->no_time = "its stack depth is unknown where a jump fits";
+	if (out->no_time)
+		return 0;
+	out->exits = calloc(function->n_exits + 1, sizeof(*out->exits));
+	if (!out->exits)
+		return ctx_no_memory(ctx);
+	out->no_time = find_exit_windows(flow, function, out);
+	if (out->no_time)
+		code_windows_free(out);
+	return 0;
+}
+
+void code_windows_free(struct code_windows *windows)
+{
+	free(windows->exits);
+	windows->exits = NULL;
+	windows->n_exits = 0;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The windows of a function: whole instructions that a jump of five bytes can replace, so that calls
+ * are counted without a trap.
+ *
+ * A window has at least five bytes. Nothing enters it but at its first instruction: no jump, no jump
+ * table, no exception handler and no return address leads behind the first byte. The status flags
+ * are dead at its first instruction, so the code that counts may change them. All this follows from
+ * the decoded function; a function that is not fully understood has no window.
+ *
+ * A uprobe executes the instruction of the file elsewhere, and the thread continues behind this
+ * instruction. If somebody sets a uprobe on an instruction of less than five bytes that a jump has
+ * replaced, the thread continues inside the jump, and the process dies. Uprobes are on the entries of
+ * functions, as a rule. So a window behind the entry is preferred, then an entry whose first
+ * instruction has five bytes or more.
+ */
+#ifndef CODE_WINDOW_H
+#define CODE_WINDOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "code/code_flow.h"
+#include "code/x86_function.h"
+
+enum {
+	WINDOW_JUMP_BYTES = 5, /* e9 and a distance of 32 bits */
+	/* the longest window: four instructions of one byte, and one of 15 */
+	WINDOW_MAX_BYTES = WINDOW_JUMP_BYTES - 1 + 15,
+};
+
+enum window_start {
+	WINDOW_BEHIND_ENTRY,
+	WINDOW_LONG_ENTRY,  /* the entry: its first instruction has at least five bytes */
+	WINDOW_SHORT_ENTRY, /* the entry: a uprobe there would be dangerous */
+};
+
+struct code_window {
+	uint32_t off; /* the offset of the first instruction from the entry */
+	uint8_t n_bytes;
+	uint8_t start; /* enum window_start; of an exit: WINDOW_BEHIND_ENTRY, or the entry's */
+	int32_t depth; /* rsp at the entry minus rsp before the window; valid if depth_known */
+	bool depth_known;
+};
+
+/* Whose code it is. C code may use the 128 bytes below rsp (the red zone), except at its entry. */
+enum window_language { WINDOW_OCAML, WINDOW_C };
+
+struct code_windows {
+	struct code_window
+		count; /* each call executes it exactly once; valid if no_count is NULL */
+	/* the windows that end with the exits of the function, in their order, if no_time is NULL */
+	struct code_window *exits;
+	size_t n_exits;
+	/* Why calls cannot be counted or timed: the end of a message, or NULL. */
+	const char *no_count, *no_time;
+};
+
+/*
+ * Find the windows of the function that code_function_decode() has just decoded to FUNCTION. FLOW is
+ * the code_file_flow() of its file. Returns 0 or -ENOMEM; the caller frees *OUT.
+ */
+int code_windows_find(struct ocp_ctx *ctx, const struct code_flow *flow,
+		      const struct code_function *function, enum window_language language,
+		      struct code_windows *out);
+void code_windows_free(struct code_windows *windows);
+
+#endif

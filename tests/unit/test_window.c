@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Windows: which instructions of a function a jump may replace, and whether the function still does
+ * what it did with the jumps in place. The functions are this file's own code.
+ */
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "code/code_flow.h"
+#include "code/window.h"
+#include "code/window_copy.h"
+#include "code_asm.h"
+
+ALL_TESTS(code_open_self, code_close_self);
+
+static struct code_windows find(struct code *code, const char *start, size_t n,
+				enum window_language language)
+{
+	struct code_function function = code_decode(code, start, n);
+	struct code_windows windows;
+
+	assert_int_equal(code_windows_find(code->ctx, code_file_flow(code->file), &function,
+					   language, &windows),
+			 0);
+	code_function_free(&function);
+	return windows;
+}
+
+#define WINDOWS(name) find(*state, name, SIZE(name), WINDOW_OCAML)
+
+static void assert_window(const struct code_window *window, long off, long end,
+			  enum window_start start)
+{
+	assert_int_equal(window->off, off);
+	assert_int_equal(window->off + window->n_bytes, end);
+	assert_int_equal(window->start, start);
+}
+
+/* ---- where calls are counted ---------------------------------------------------------------- */
+
+FUNCTION(behind, "push %rbx\n" L(behind_window) "mov %rdi, %rbx\nmov %rsi, %rax\n" L(
+			 behind_last) "pop %rbx\nret");
+LABEL(behind_window);
+LABEL(behind_last);
+
+TEST(a_window_is_behind_the_entry)
+{
+	struct code_windows it = WINDOWS(behind);
+
+	assert_null(it.no_count);
+	assert_window(&it.count, behind_window - behind, behind_last - behind, WINDOW_BEHIND_ENTRY);
+	assert_true(it.count.depth_known);
+	assert_int_equal(it.count.depth, 8);
+	code_windows_free(&it);
+}
+
+FUNCTION(long_entry, "lea 0x1234(%rdi), %rax\nret");
+
+TEST(an_entry_of_five_bytes_is_a_window)
+{
+	struct code_windows it = WINDOWS(long_entry);
+
+	assert_null(it.no_count);
+	assert_window(&it.count, 0, 7, WINDOW_LONG_ENTRY);
+	assert_string_equal(it.no_time, "its code is too short for two jumps");
+	code_windows_free(&it);
+}
+
+FUNCTION(short_entry, "test %rdi, %rdi\nje 1f\nmov %rsi, %rax\nret\n1: xor %eax, %eax\nret");
+
+/* The je reads flags, so a window cannot begin with it. */
+TEST(the_last_choice_is_a_short_entry)
+{
+	struct code_windows it = WINDOWS(short_entry);
+
+	assert_null(it.no_count);
+	assert_window(&it.count, 0, 5, WINDOW_SHORT_ENTRY);
+	code_windows_free(&it);
+}
+
+FUNCTION(live_flags, "cmp %rsi, %rdi\nmov %rdi, %rax\nmov %rsi, %rcx\ncmovg %rcx, %rax\nret");
+
+TEST(no_window_begins_where_flags_are_live)
+{
+	struct code_windows it = WINDOWS(live_flags);
+
+	assert_null(it.no_count);
+	assert_window(&it.count, 0, 6, WINDOW_SHORT_ENTRY);
+	code_windows_free(&it);
+}
+
+/* inc leaves the carry as it is: the jc reads that of the cmp. */
+FUNCTION(live_carry,
+	 "cmp %rsi, %rdi\n" L(
+		 live_carry_inc) "inc %rdi\nnop\nnop\nmov %rdi, %rax\njc 1f\nret\n1: ret");
+LABEL(live_carry_inc);
+
+TEST(a_part_of_the_flags_is_enough_to_be_live)
+{
+	struct code_windows it = WINDOWS(live_carry);
+
+	assert_null(it.no_count);
+	assert_window(&it.count, 0, 6, WINDOW_SHORT_ENTRY);
+	code_windows_free(&it);
+}
+
+FUNCTION(loops, "sub $8, %rsp\n1: dec %rdi\njnz 1b\nadd $8, %rsp\nret");
+
+TEST(nothing_may_lead_into_a_window)
+{
+	struct code_windows it = WINDOWS(loops);
+
+	assert_string_equal(it.no_count, "a jump does not fit into its first instructions");
+	assert_string_equal(it.no_time, it.no_count);
+	code_windows_free(&it);
+}
+
+FUNCTION(
+	has_handler,
+	"sub $8, %rsp\n1: mov %rdi, %rax\nlea 1b(%rip), %rcx\nmov %rcx, (%rsp)\nadd $8, %rsp\nret");
+
+TEST(an_address_that_is_loaded_counts_as_a_target)
+{
+	struct code_windows it = WINDOWS(has_handler);
+
+	assert_string_equal(it.no_count, "a jump does not fit into its first instructions");
+	code_windows_free(&it);
+}
+
+FUNCTION(entry_loop, "mov %rdi, %rax\ndec %rdi\njnz entry_loop\nret");
+
+TEST(a_jump_to_the_entry_counts_iterations)
+{
+	struct code_windows it = WINDOWS(entry_loop);
+
+	assert_string_equal(it.no_count, "a jump in it leads to its first instruction");
+	code_windows_free(&it);
+}
+
+FUNCTION(probed,
+	 "nop\n.byte 0x3d, 0, 0, 0, 0\n" L(probed_window) "mov %rdi, %rax\nmov %rax, %rdx\nret");
+LABEL(probed_window);
+
+TEST(the_site_of_a_probe_is_left_alone)
+{
+	struct code_windows it = WINDOWS(probed);
+
+	assert_null(it.no_count);
+	assert_window(&it.count, probed_window - probed, 12, WINDOW_BEHIND_ENTRY);
+	code_windows_free(&it);
+}
+
+FUNCTION(calls_last,
+	 "sub $8, %rsp\n" L(calls_last_call) "call other\n" L(calls_last_back) "add $8, %rsp\nret");
+LABEL(calls_last_call);
+LABEL(calls_last_back);
+
+TEST(a_call_is_the_end_of_a_window)
+{
+	struct code_windows it = WINDOWS(calls_last);
+
+	assert_null(it.no_count);
+	assert_window(&it.count, calls_last_call - calls_last, calls_last_back - calls_last,
+		      WINDOW_BEHIND_ENTRY);
+	assert_null(it.no_time);
+	assert_int_equal(it.n_exits, 1);
+	assert_window(&it.exits[0], calls_last_back - calls_last, (long)SIZE(calls_last),
+		      WINDOW_BEHIND_ENTRY);
+	assert_int_equal(it.exits[0].depth, 8);
+	code_windows_free(&it);
+}
+
+TEST(only_the_entry_of_c_code)
+{
+	struct code_windows it = find(*state, behind, SIZE(behind), WINDOW_C);
+
+	assert_null(it.no_count);
+	assert_window(&it.count, 0, 7, WINDOW_SHORT_ENTRY);
+	assert_non_null(it.no_time);
+	code_windows_free(&it);
+}
+
+/* ---- exits ---------------------------------------------------------------------------------- */
+
+/* The jump leads to the pop: a window that began before it would miss calls. */
+FUNCTION(two_ends,
+	 "push %rbx\nmov %rdi, %rbx\nmov %rsi, %rax\ntest %rax, %rax\nje 1f\nadd %rbx, %rax\n"
+	 "1: pop %rbx\nret");
+
+TEST(an_exit_without_room)
+{
+	struct code_windows it = WINDOWS(two_ends);
+
+	assert_null(it.no_count);
+	assert_string_equal(it.no_time, "a jump does not fit where it ends");
+	code_windows_free(&it);
+}
+
+/* ---- copies --------------------------------------------------------------------------------- */
+
+static bool copies(const char *bytes, size_t n, uint64_t from, uint64_t to,
+		   struct window_copy *copy)
+{
+	struct insn_decoder decoder;
+	bool made;
+
+	assert_true(insn_decoder_init(&decoder));
+	made = window_copy_make(&decoder, (const uint8_t *)bytes, n, from, to, copy);
+	insn_decoder_free(&decoder);
+	return made;
+}
+
+static const uint64_t here = UINT64_C(0x400000), there = UINT64_C(0x500000);
+
+TEST(what_cannot_be_copied)
+{
+	struct window_copy copy;
+
+	/* mov 8(%rip),%rax: 2 GiB and more away */
+	assert_true(copies("\x48\x8b\x05\x08\0\0\0", 7, here, here + INT32_MAX - 64, &copy));
+	assert_false(copies("\x48\x8b\x05\x08\0\0\0", 7, here, here + (UINT64_C(3) << 30), &copy));
+	/* jrcxz: it has no near form; loop */
+	assert_false(copies("\xe3\x10\x48\x89\xc8", 5, here, there, &copy));
+	assert_false(copies("\x48\x89\xc8\xe2\x10", 5, here, there, &copy));
+	/* call *8(%rsp): the push would move rsp */
+	assert_false(copies("\xff\x54\x24\x08\x90", 4, here, there, &copy));
+	/* mov 8(%eip),%rax */
+	assert_false(copies("\x67\x48\x8b\x05\x08\0\0\0", 8, here, there, &copy));
+	/* ud2; bytes that are no instruction; a call, a return and a jump before the end */
+	assert_false(copies("\x0f\x0b\x90\x90\x90", 5, here, there, &copy));
+	assert_false(copies("\x90\x90\x90\x90\x06", 5, here, there, &copy));
+	assert_false(copies("\xff\xd0\x90\x90\x90", 5, here, there, &copy));
+	assert_false(copies("\x90\x90\xc3\x90\x90", 5, here, there, &copy));
+	assert_false(copies("\xeb\x01\x90\x90\x90", 5, here, there, &copy));
+	/* six instructions are no window */
+	assert_false(copies("\x90\x90\x90\x90\x90\x90", 6, here, there, &copy));
+}
+
+TEST(offsets_of_the_instructions)
+{
+	struct window_copy copy;
+
+	/* test %rax,%rax; je .+2; nop: the je becomes 6 bytes */
+	assert_true(copies("\x48\x85\xc0\x74\x02\x90", 6, here, there, &copy));
+	assert_int_equal(copy.n_insns, 3);
+	assert_int_equal(copy.insns[1].from, 3);
+	assert_int_equal(copy.insns[1].to, 3);
+	assert_int_equal(copy.insns[2].from, 5);
+	assert_int_equal(copy.insns[2].to, 9);
+	assert_int_equal(copy.n_bytes, 10 + WINDOW_JUMP_BYTES);
+}
+
+/* ---- running code ---------------------------------------------------------------------------- */
+
+/* Each function takes two numbers and returns one. */
+typedef uint64_t live_fn(uint64_t a, uint64_t b);
+
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): the code below reads it
+uint64_t window_number = 1000;
+extern const char window_back_of[];
+
+asm(".text\nwindow_back_of:\n\tmov (%rsp), %rax\n\tret\n"
+    ".data\nwindow_target:\n\t.quad other\n.text\n");
+
+FUNCTION(
+	live_rip,
+	"push %rbx\nmov window_number(%rip), %rax\nadd %rdi, %rax\nadd %rsi, %rax\npop %rbx\nadd $0, %rax\nret");
+FUNCTION(
+	live_branch,
+	"mov %rdi, %rax\nlea 0(%rax), %rcx\ncmp %rsi, %rcx\njl 1f\nadd $7, %rax\nadd $0, %rcx\nret\n"
+	"1: sub $0x1234, %rax\nadd $0, %rcx\nret");
+FUNCTION(live_call, "sub $8, %rsp\ncall window_back_of\nadd $8, %rsp\nret");
+FUNCTION(
+	live_indirect,
+	"lea window_back_of(%rip), %rcx\nsub $8, %rsp\nnop\nnop\nnop\ncall *%rcx\nadd $8, %rsp\nret");
+FUNCTION(live_pushed, "sub $8, %rsp\npush %r12\ncall *%rdx\npop %r12\nadd $8, %rsp\nret");
+FUNCTION(live_tail, "mov %rdi, %rax\nadd %rsi, %rax\nadd $3, %rax\njmp other");
+FUNCTION(live_pointer, "mov %rdi, %rax\nmov %rsi, %rcx\nadd %rcx, %rax\njmp *window_target(%rip)");
+
+/* Call FUNCTION with window_back_of in rdx, for those that call it there. */
+static uint64_t run(const char *function, uint64_t a, uint64_t b)
+{
+	uint64_t result, back = (uint64_t)(uintptr_t)window_back_of;
+
+	asm volatile("call *%[function]"
+		     : "=a"(result), "+D"(a), "+S"(b), "+d"(back)
+		     : [function] "r"(function)
+		     : "rcx", "r8", "r9", "r10", "r11", "memory", "cc");
+	return result;
+}
+
+struct trampolines {
+	uint8_t *page; /* counters, then code */
+	size_t used;
+	uint64_t *counters;
+	size_t n;
+};
+
+enum { PAGE = 4096, PAGES = 4, COUNTERS_MAX = 64 };
+
+static struct trampolines map_near(const char *code)
+{
+	uintptr_t at = ((uintptr_t)code & ~(uintptr_t)(PAGE - 1)) - (64 << 20);
+	struct trampolines it = { .used = COUNTERS_MAX * sizeof(uint64_t) };
+	void *map = MAP_FAILED;
+
+	for (int i = 0; i < 1000 && map == MAP_FAILED; i++, at -= 1 << 20)
+		map = mmap((void *)at, PAGES * PAGE, PROT_READ | PROT_WRITE | PROT_EXEC,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	assert_ptr_not_equal(map, MAP_FAILED);
+	it.page = map;
+	it.counters = map;
+	return it;
+}
+
+static void put(struct trampolines *it, const void *bytes, size_t n)
+{
+	assert_true(it->used + n <= PAGES * PAGE);
+	memcpy(it->page + it->used, bytes, n);
+	it->used += n;
+}
+
+static int32_t distance_to(const uint8_t *from, const uint8_t *to)
+{
+	return (int32_t)(to - from);
+}
+
+/* Replace WINDOW of FUNCTION by a jump to code that counts and executes the copy. */
+static void install(struct trampolines *it, const char *function, const struct code_window *window)
+{
+	uint8_t *site = (uint8_t *)(uintptr_t)function + window->off, *entry = it->page + it->used;
+	uint8_t count[] = { 0xf0, 0x48, 0xff, 0x05, 0, 0, 0, 0 };
+	uint8_t jump[WINDOW_JUMP_BYTES] = { 0xe9 };
+	int32_t distance = distance_to(entry + sizeof(count), (uint8_t *)&it->counters[it->n]);
+	struct window_copy copy;
+
+	assert_true(it->n < COUNTERS_MAX);
+	it->n++;
+	memcpy(count + 4, &distance, sizeof(distance));
+	put(it, count, sizeof(count));
+	assert_true(copies((const char *)site, window->n_bytes, (uint64_t)(uintptr_t)site,
+			   (uint64_t)(uintptr_t)(it->page + it->used), &copy));
+	put(it, copy.bytes, copy.n_bytes);
+	distance = distance_to(site + sizeof(jump), entry);
+	memcpy(jump + 1, &distance, sizeof(distance));
+	/* What is left of the window is never executed. */
+	memset(site, 0xcc, window->n_bytes);
+	memcpy(site, jump, sizeof(jump));
+}
+
+static void make_writable(const char *function, size_t n)
+{
+	const uintptr_t first = (uintptr_t)function & ~(uintptr_t)(PAGE - 1);
+
+	assert_int_equal(mprotect((void *)first, (uintptr_t)function + n - first,
+				  PROT_READ | PROT_WRITE | PROT_EXEC),
+			 0);
+}
+
+/* Run FUNCTION without and with jumps in all its windows: the results and the counts must agree. */
+static void check_live(struct code *code, const char *function, size_t n)
+{
+	static const uint64_t pairs[][2] = { { 1, 2 }, { 5, 3 }, { 0, 0 }, { 1u << 31, 4 } };
+	enum { N_PAIRS = sizeof(pairs) / sizeof(pairs[0]) };
+	struct code_windows windows = find(code, function, n, WINDOW_OCAML);
+	struct trampolines trampolines = map_near(function);
+	uint64_t before[N_PAIRS], n_exits = 0;
+
+	assert_null(windows.no_count);
+	assert_null(windows.no_time);
+	for (size_t i = 0; i < N_PAIRS; i++)
+		before[i] = run(function, pairs[i][0], pairs[i][1]);
+	make_writable(function, n);
+	install(&trampolines, function, &windows.count);
+	for (size_t i = 0; i < windows.n_exits; i++)
+		install(&trampolines, function, &windows.exits[i]);
+	for (size_t i = 0; i < N_PAIRS; i++)
+		assert_int_equal(run(function, pairs[i][0], pairs[i][1]), before[i]);
+	assert_int_equal(trampolines.counters[0], N_PAIRS);
+	for (size_t i = 1; i < trampolines.n; i++)
+		n_exits += trampolines.counters[i];
+	assert_int_equal(n_exits, N_PAIRS);
+	munmap(trampolines.page, PAGES * PAGE);
+	code_windows_free(&windows);
+}
+
+#define LIVE(name)                                                                                 \
+	TEST(name##_still_works)                                                                   \
+	{                                                                                          \
+		check_live(*state, name, SIZE(name));                                              \
+	}
+
+LIVE(live_rip)
+LIVE(live_branch)
+/* Of these three the result is the return address that the called function found. */
+LIVE(live_call)
+LIVE(live_indirect)
+LIVE(live_pushed)
+LIVE(live_tail)
+LIVE(live_pointer)
