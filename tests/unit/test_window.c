@@ -67,9 +67,10 @@ TEST(an_entry_of_five_bytes_is_a_window)
 	code_windows_free(&it);
 }
 
-FUNCTION(short_entry, "test %rdi, %rdi\nje 1f\nmov %rsi, %rax\nret\n1: xor %eax, %eax\nret");
+FUNCTION(short_entry,
+	 "test %rdi, %rdi\nje 1f\nmov %rsi, %rax\nmov %rax, %rdx\nret\n1: xor %eax, %eax\nret");
 
-/* The je reads flags, so a window cannot begin with it. */
+/* The je reads flags, so a window cannot begin with it; not every call executes what follows. */
 TEST(the_last_choice_is_a_short_entry)
 {
 	struct code_windows it = WINDOWS(short_entry);
@@ -99,6 +100,19 @@ LABEL(live_carry_inc);
 TEST(a_part_of_the_flags_is_enough_to_be_live)
 {
 	struct code_windows it = WINDOWS(live_carry);
+
+	assert_null(it.no_count);
+	assert_window(&it.count, 0, 6, WINDOW_SHORT_ENTRY);
+	code_windows_free(&it);
+}
+
+/* The jump reads another flag than the carry, but the code that it leads to reads the carry. */
+FUNCTION(carry_elsewhere,
+	 "cmp %rsi, %rdi\ninc %rdi\njs 1f\nmov %rdi, %rax\nret\n1: sbb %rax, %rax\nret");
+
+TEST(flags_are_live_in_both_ways_of_a_jump)
+{
+	struct code_windows it = WINDOWS(carry_elsewhere);
 
 	assert_null(it.no_count);
 	assert_window(&it.count, 0, 6, WINDOW_SHORT_ENTRY);
@@ -267,6 +281,9 @@ FUNCTION(
 	live_rip,
 	"push %rbx\nmov window_number(%rip), %rax\nadd %rdi, %rax\nadd %rsi, %rax\npop %rbx\nadd $0, %rax\nret");
 FUNCTION(
+	live_store,
+	"push %rbx\nmovq $0x55, window_number(%rip)\npop %rbx\nmov window_number(%rip), %rax\nret");
+FUNCTION(
 	live_branch,
 	"mov %rdi, %rax\nlea 0(%rax), %rcx\ncmp %rsi, %rcx\njl 1f\nadd $7, %rax\nadd $0, %rcx\nret\n"
 	"1: sub $0x1234, %rax\nadd $0, %rcx\nret");
@@ -392,6 +409,7 @@ static void check_live(struct code *code, const char *function, size_t n)
 	}
 
 LIVE(live_rip)
+LIVE(live_store)
 LIVE(live_branch)
 /* Of these three the result is the return address that the called function found. */
 LIVE(live_call)
