@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "memprof/memtrace_writer.h"
 #include "unit.h"
 
@@ -64,12 +65,11 @@ static const struct named_frame none = { .function = "[no OCaml code]" };
 
 static const char *keep(struct test *t, const char *form, uint64_t number)
 {
-	char *text = NULL;
+	char *text = NULL, **kept = array_add(t->texts, t->n_texts);
 
-	t->texts = reallocarray(t->texts, t->n_texts + 1, sizeof(*t->texts));
-	assert_non_null(t->texts);
+	assert_non_null(kept);
 	assert_true(asprintf(&text, form, number) > 0);
-	t->texts[t->n_texts++] = text;
+	*kept = text;
 	return text;
 }
 
