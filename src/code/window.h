@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The windows of a function: whole instructions that a jump of five bytes can replace, so that calls
- * are counted without a trap.
+ * The windows of a function: whole instructions that a jump of five bytes can replace, so that
+ * calls are counted without a trap.
  *
- * A window has at least five bytes. Nothing enters it but at its first instruction: no jump, no jump
- * table, no exception handler and no return address leads behind the first byte. The status flags
- * are dead at its first instruction, so the code that counts may change them. All this follows from
- * the decoded function; a function that is not fully understood has no window.
+ * A window has at least five bytes. Nothing enters it but at its first instruction: no jump, no
+ * jump table, no exception handler and no return address leads behind the first byte. The status
+ * flags are dead at its first instruction, so the code that counts may change them. All this
+ * follows from the decoded function; a function that is not fully understood has no window.
  *
  * A uprobe executes the instruction of the file elsewhere, and the thread continues behind this
  * instruction. If somebody sets a uprobe on an instruction of less than five bytes that a jump has
- * replaced, the thread continues inside the jump, and the process dies. Uprobes are on the entries of
- * functions, as a rule. So a window behind the entry is preferred, then an entry whose first
+ * replaced, the thread continues inside the jump, and the process dies. Uprobes are on the entries
+ * of functions, as a rule. So a window behind the entry is preferred, then an entry whose first
  * instruction has five bytes or more.
  */
 #ifndef CODE_WINDOW_H
@@ -49,7 +49,9 @@ enum window_language { WINDOW_OCAML, WINDOW_C };
 struct code_windows {
 	struct code_window
 		count; /* each call executes it exactly once; valid if no_count is NULL */
-	/* the windows that end with the exits of the function, in their order, if no_time is NULL */
+	/*
+	 * the windows that end with the exits of the function, in their order, if no_time is NULL
+	 */
 	struct code_window *exits;
 	size_t n_exits;
 	/* Why calls cannot be counted or timed: the end of a message, or NULL. */
@@ -57,8 +59,8 @@ struct code_windows {
 };
 
 /*
- * Find the windows of the function that code_function_decode() has just decoded to FUNCTION. FLOW is
- * the code_file_flow() of its file. Returns 0 or -ENOMEM; the caller frees *OUT.
+ * Find the windows of the function that code_function_decode() has just decoded to FUNCTION. FLOW
+ * is the code_file_flow() of its file. Returns 0 or -ENOMEM; the caller frees *OUT.
  */
 int code_windows_find(struct ocp_ctx *ctx, const struct code_flow *flow,
 		      const struct code_function *function, enum window_language language,

@@ -32,7 +32,9 @@ static bool append(struct window_copy *copy, const void *bytes, size_t n)
 	return true;
 }
 
-/* Append the distance from the end of an instruction, AFTER bytes behind the distance, to TARGET. */
+/*
+ * Append the distance from the end of an instruction, AFTER bytes behind the distance, to TARGET.
+ */
 static bool append_distance(const struct copying *it, uint64_t target, size_t after)
 {
 	const uint64_t end = it->to_va + it->to->n_bytes + sizeof(int32_t) + after;

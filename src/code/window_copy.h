@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A copy of the instructions of a window for another address. The copy does what the instructions do
- * in the function, and then jumps to the instruction behind the window.
+ * A copy of the instructions of a window for another address. The copy does what the instructions
+ * do in the function, and then jumps to the instruction behind the window.
  */
 #ifndef CODE_WINDOW_COPY_H
 #define CODE_WINDOW_COPY_H
@@ -15,8 +15,9 @@ enum {
 	/* a window of WINDOW_MAX_BYTES has at most this many instructions */
 	WINDOW_MAX_INSNS = 5,
 	/*
-	 * The largest copy: a short branch of two bytes becomes a near one of six, and a call becomes
-	 * a push of six bytes, a jump of up to 15, and a constant of eight. Then a jump of five bytes.
+	 * The largest copy: a short branch of two bytes becomes a near one of six, and a call
+	 * becomes a push of six bytes, a jump of up to 15, and a constant of eight. Then a jump of
+	 * five bytes.
 	 */
 	WINDOW_COPY_MAX_BYTES = 64,
 };
@@ -35,10 +36,10 @@ struct window_copy {
 };
 
 /*
- * Copy the instructions BYTES[0..N), which are at FROM_VA, for the address TO_VA. A call must be the
- * last instruction; its copy pushes the return address of the original, so that all who read return
- * addresses find the one that they know. Return false if an instruction cannot be copied, or if the
- * distance between the two addresses is too large.
+ * Copy the instructions BYTES[0..N), which are at FROM_VA, for the address TO_VA. A call must be
+ * the last instruction; its copy pushes the return address of the original, so that all who read
+ * return addresses find the one that they know. Return false if an instruction cannot be copied,
+ * or if the distance between the two addresses is too large.
  */
 bool window_copy_make(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
 		      uint64_t from_va, uint64_t to_va, struct window_copy *copy);

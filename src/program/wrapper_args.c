@@ -43,14 +43,14 @@ static const char stack_suffix[] = "(%rsp)";
  * A cached part of the file's code. There are two windows, one for sites and one for wrappers,
  * since sites are close to other sites and wrappers are close to other wrappers.
  */
-struct code_window {
+struct code_piece {
 	uint8_t bytes[WINDOW_BYTES];
 	struct x86_code code;
 };
 
 struct wrapper_reader {
 	struct ocp_program *prog;
-	struct code_window sites, wrappers;
+	struct code_piece sites, wrappers;
 };
 
 /* ---- operands ------------------------------------------------------------------------------- */
@@ -145,8 +145,8 @@ static void read_operands(const char *text, struct note_operands *operands)
  * Make WINDOW contain the WANTED bytes from VA on, or fewer at the end of the segment. Set *POS to
  * the offset of VA in the window. Set *HAS to false, and do not set *POS, if VA is not code.
  */
-static int look_at_code(const struct wrapper_reader *reader, struct code_window *window,
-			uint64_t va, size_t wanted, size_t *pos, bool *has)
+static int look_at_code(const struct wrapper_reader *reader, struct code_piece *window, uint64_t va,
+			size_t wanted, size_t *pos, bool *has)
 {
 	const struct elf_file *elf = reader->prog->elf;
 	const struct elf_segment *seg = elf_file_segment_of(elf, va, 1);

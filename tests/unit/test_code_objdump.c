@@ -316,7 +316,10 @@ static void check_windows(const struct line *lines, size_t n, const struct code_
 	}
 }
 
-/* Of OCaml's functions, 91 % have a window that no uprobe on their entry endangers; 88 % can be timed. */
+/*
+ * Of OCaml's functions, 91 % have a window that no uprobe on their entry endangers; 88 % can be
+ * timed.
+ */
 TEST(windows_are_what_objdump_says)
 {
 	const struct listing *listing = *state;
