@@ -74,8 +74,9 @@ static bool may_be_inside(const struct code_flow *flow, size_t i, bool is_last)
 }
 
 /*
- * Make the window from instruction FIRST to instruction LAST. Return false if it is none: bytes are
- * missing, something leads into it, flags are live, or its instructions cannot be copied.
+ * Set *OUT to the window from instruction FIRST to instruction LAST. Return false if these
+ * instructions cannot be a window: they are too short, something leads into them, flags are live,
+ * or they cannot be copied.
  */
 static bool make_window(const struct code_flow *flow, size_t first, size_t last,
 			struct code_window *out)
@@ -180,7 +181,7 @@ static bool is_behind(const struct code_window *window, const struct code_window
 	return window->off >= before->off + before->n_bytes;
 }
 
-/* Find a window for each exit of FUNCTION. Return why there is none, or NULL. */
+/* Find a window for each exit of FUNCTION. Return NULL, or why an exit has no window. */
 static const char *find_exit_windows(const struct code_flow *flow,
 				     const struct code_function *function, struct code_windows *out)
 {
