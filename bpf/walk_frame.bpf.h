@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One step of a walk: from a frame to its caller, by a rule. The includer is a BPF program or a
- * test in user space; it provides the types of the kernel and bpf_probe_read_user().
+ * One step of a walk: from a frame to its caller, by a rule. The includer is a BPF program, or code
+ * in user space that defines WALK_READ(). It provides the types of the kernel.
  *
  * While a fibre of OCaml 5 is in C code that calls back into OCaml, its stack has no pointer to the
  * parent stack. The C function of the runtime that makes the callback (caml_callback_exn and
@@ -20,13 +20,22 @@
 #define __noinline __attribute__((noinline))
 #endif
 
-static __always_inline int load_word(__u64 at, __u64 *word)
+/*
+ * Copy BYTES bytes at the address AT of the process that S walks to TO. Evaluates to nonzero if
+ * they cannot be read.
+ */
+#ifndef WALK_READ
+#define WALK_READ(s, to, bytes, at) bpf_probe_read_user(to, bytes, (const void *)(at))
+#endif
+
+static __always_inline int load_word(struct walk_scratch *s, __u64 at, __u64 *word)
 {
-	return bpf_probe_read_user(word, sizeof(*word), (const void *)at);
+	(void)s;
+	return WALK_READ(s, word, sizeof(*word), at);
 }
 
 /*
- * Like load_word(), for a word on the current stack. A call of bpf_probe_read_user() takes as long
+ * Like load_word(), for a word on the current stack. A call of WALK_READ() takes as long
  * as the rest of a step, so one call reads WALK_WINDOW words, which later steps use.
  */
 static __noinline int load_near(struct walk_scratch *s, __u64 at, __u64 *word)
@@ -37,13 +46,13 @@ static __noinline int load_near(struct walk_scratch *s, __u64 at, __u64 *word)
 	if (!s->window_at || off >= sizeof(s->window)) {
 		s->window_at = at - rsp < sizeof(s->window) ? rsp : at;
 		off = at - s->window_at;
-		if (bpf_probe_read_user(s->window, sizeof(s->window), (const void *)s->window_at)) {
+		if (WALK_READ(s, s->window, sizeof(s->window), s->window_at)) {
 			s->window_at = 0; /* the window would reach beyond the stack */
-			return load_word(at, word);
+			return load_word(s, at, word);
 		}
 	}
 	if (off % sizeof(*word))
-		return load_word(at, word);
+		return load_word(s, at, word);
 	*word = s->window[off / sizeof(*word) % WALK_WINDOW];
 	return 0;
 }
@@ -57,12 +66,11 @@ enum { CONT_TAG = 245, TAG_MASK = 0xff, SIZE_SHIFT = 10, NULL_STACK = 1, ZERO = 
  * Return the parent stack in the continuation that the local root at ROOT points to, or 0 if the
  * root points to something else.
  */
-static __always_inline __u64 load_parent(__u64 root)
+static __always_inline __u64 load_parent(struct walk_scratch *s, __u64 root)
 {
 	__u64 words[CONT_LAST], value, last = ZERO;
 
-	if (load_word(root, &value) ||
-	    bpf_probe_read_user(words, sizeof(words), (const void *)(value - 8)))
+	if (load_word(s, root, &value) || WALK_READ(s, words, sizeof(words), value - 8))
 		return 0;
 	/*
 	 * A header of 0 means that the collector has just moved the block: read it at its new
@@ -70,14 +78,14 @@ static __always_inline __u64 load_parent(__u64 root)
 	 */
 	if (!words[CONT_HEADER]) {
 		value = words[CONT_STACK];
-		if (bpf_probe_read_user(words, sizeof(words), (const void *)(value - 8)))
+		if (WALK_READ(s, words, sizeof(words), value - 8))
 			return 0;
 	}
 	if ((words[CONT_HEADER] & TAG_MASK) != CONT_TAG || !(words[CONT_STACK] & 1) ||
 	    words[CONT_STACK] == NULL_STACK)
 		return 0;
 	if (words[CONT_HEADER] >> SIZE_SHIFT != 1 &&
-	    (words[CONT_HEADER] >> SIZE_SHIFT != 2 || load_word(value + 8, &last) || last != ZERO))
+	    (words[CONT_HEADER] >> SIZE_SHIFT != 2 || load_word(s, value + 8, &last) || last != ZERO))
 		return 0;
 	return words[CONT_STACK] - 1;
 }
@@ -94,14 +102,13 @@ static __always_inline long look_at_roots(__u32 i, struct frame_search *frame)
 	__u64 words[ROOTS_WORDS];
 
 	(void)i;
-	if (!block || block >= frame->end ||
-	    bpf_probe_read_user(words, sizeof(words), (const void *)block))
+	if (!block || block >= frame->end || WALK_READ(s, words, sizeof(words), block))
 		return 1;
 	s->roots = words[ROOTS_NEXT];
 	if (block < low || words[ROOTS_TABLES] != 1 || words[ROOTS_ITEMS] != 1 ||
 	    words[ROOTS_FIRST] < low || words[ROOTS_FIRST] >= frame->end)
 		return 0;
-	s->parent = load_parent(words[ROOTS_FIRST]);
+	s->parent = load_parent(s, words[ROOTS_FIRST]);
 	return s->parent != 0;
 }
 
@@ -122,7 +129,7 @@ static __always_inline __u32 find_cfa(struct walk_scratch *s, const struct walk_
 		break;
 	case WALK_CFA_LOAD_2:
 	case WALK_CFA_LOAD:
-		if (load_word(at, &at))
+		if (load_word(s, at, &at))
 			return WALK_UNREADABLE;
 		if (!at && rule->cfa == WALK_CFA_LOAD_2) {
 			at = s->parent;
@@ -131,7 +138,7 @@ static __always_inline __u32 find_cfa(struct walk_scratch *s, const struct walk_
 		at += (__u64)(__s64)rule->add[1];
 		if (rule->cfa == WALK_CFA_LOAD)
 			break;
-		if (load_word(at, &at))
+		if (load_word(s, at, &at))
 			return WALK_UNREADABLE;
 		at += (__u64)(__s64)rule->add[2];
 		break;
@@ -221,7 +228,7 @@ static __always_inline __u32 leave_frame_by(struct walk_scratch *s, const struct
 			break;
 	s->calls_back = rule->flags & WALK_CALLBACK;
 	if (s->calls_back && !s->roots && !(s->lost >> WALK_R14 & 1))
-		load_word(s->regs[WALK_R14] + rule->roots_at * sizeof(__u64), &s->roots);
+		load_word(s, s->regs[WALK_R14] + rule->roots_at * sizeof(__u64), &s->roots);
 	if (load_place(s, &place, rule->rip_at, rule->rip_off, &rip))
 		return WALK_UNREADABLE;
 	if (rule->n_moved && restore_registers(s, rule, &place))

@@ -75,6 +75,7 @@ struct command {
 	const struct help *help; /* the manual page, which also defines the options */
 	bool many_pids;		 /* -pid may be given several times */
 	bool takes_words;	 /* words after the options become args; no -- is needed */
+	bool owns_engine;	 /* set_own takes --engine, whose values differ */
 	bool takes_program;	 /* words after -- are a program and its arguments */
 	/*
 	 * The command measures programs that may start and exit while it runs, see watch/watch.h.

@@ -540,6 +540,8 @@ static int apply_flag(const struct command *command, struct options *options, in
 		options->kept = true;
 		return EXIT_DONE;
 	case FLAG_MEASURE:
+		if (command->owns_engine && strcmp(name, "engine") == 0)
+			return command->set_own(command, options, name, optarg);
 		return measure_options_add(command, options, name, optarg);
 	case FLAG_OWN:
 		return command->set_own(command, options, name, optarg);

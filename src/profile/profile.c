@@ -385,12 +385,14 @@ int profile_make(struct ocp_ctx *ctx, const struct profile_reading *reading,
 	*profile = (struct profile){
 		.kind = spec->kind,
 		.hz = profile_is_sampled(spec->kind) ? spec->hz : 0,
+		.by_ptrace = spec->by_ptrace,
 		.processes = reading->n_processes,
 		.always_waiting = reading->n_always_waiting,
 		.stacks = calloc(reading->n + 1, sizeof(*profile->stacks)),
 		.stack_losses = *of_stacks,
 		.losses = *losses,
-		.lost_otherwise = reading->n_without_stack + reading->n_without_words,
+		.lost_otherwise = reading->n_without_stack + reading->n_without_words +
+				  reading->n_missed,
 		.lost = of_stacks->full + of_stacks->collisions + of_stacks->ended[WALK_BUSY] +
 			losses->counts_full + losses->waits_full,
 	};

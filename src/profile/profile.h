@@ -63,6 +63,7 @@ struct profile {
 	enum profile_kind kind;
 	struct collector_time collector;
 	unsigned int hz;      /* samples per second; for PROFILE_CPU and PROFILE_GC */
+	bool by_ptrace;	      /* as in struct profiler_spec; unknown for a profile of a file */
 	uint64_t start_ns;    /* since 1970 */
 	uint64_t duration_ns; /* how long samples were taken */
 	bool has_heap; /* made by Gc.Memprof; stacks have `objects`, `live` and `live_objects` */

@@ -23,6 +23,7 @@
 #include "kernel/waiting.h"
 #include "process/image.h"
 #include "profile/allocation.h"
+#include "profile/thread_sampler.h"
 #include "profile.skel.h"
 
 /*
@@ -44,6 +45,7 @@ struct added_process {
 struct profiler {
 	struct ocp_ctx *ctx;
 	struct profiler_spec spec;
+	struct thread_sampler *sampler; /* only if spec.by_ptrace is set; then there is no skel */
 	struct profile_bpf *skel;
 	struct stack_walker *walker;
 	struct allocation *allocation; /* only for PROFILE_WORDS */
@@ -155,6 +157,8 @@ static int attach_all(struct profiler *p)
 {
 	int err = 0;
 
+	if (p->sampler)
+		return thread_sampler_start(p->sampler);
 	/* Uprobes are attached to each process when it is added. */
 	if (p->spec.kind == PROFILE_WORDS)
 		return 0;
@@ -198,6 +202,8 @@ void profiler_stop(struct profiler *p)
 {
 	if (!p->stop_ns)
 		p->stop_ns = monotonic_ns();
+	if (p->sampler)
+		thread_sampler_stop(p->sampler);
 	if (p->allocation)
 		allocation_stop(p->allocation);
 	for (size_t i = 0; i < p->n_links; i++)
@@ -267,19 +273,14 @@ static int open_allocation(struct profiler *p)
 	return allocation_open(p->ctx, &bpf, &p->allocation);
 }
 
-int profiler_open(struct ocp_ctx *ctx, const struct profiler_spec *spec, struct profiler **out)
+static int open_bpf(struct profiler *p)
 {
-	struct profiler *p = calloc(1, sizeof(*p));
+	const struct profiler_spec *spec = &p->spec;
+	struct ocp_ctx *ctx = p->ctx;
 	struct walk_maps maps;
 	struct walk_inode exe;
 	int err;
 
-	*out = NULL;
-	if (!p)
-		return ctx_no_memory(ctx);
-	p->ctx = ctx;
-	p->spec = *spec;
-	p->exe_fd = -1;
 	p->n_cpus = possible_cpus();
 	err = p->n_cpus < 0 ? ctx_error(ctx, p->n_cpus, "cannot determine the number of CPUs: %s",
 					strerror(-p->n_cpus))
@@ -304,6 +305,22 @@ int profiler_open(struct ocp_ctx *ctx, const struct profiler_spec *spec, struct 
 	if (!err && spec->kind == PROFILE_WORDS)
 		err = open_allocation(p);
 	p->n_ends = p->n_links;
+	return err;
+}
+
+int profiler_open(struct ocp_ctx *ctx, const struct profiler_spec *spec, struct profiler **out)
+{
+	struct profiler *p = calloc(1, sizeof(*p));
+	int err;
+
+	*out = NULL;
+	if (!p)
+		return ctx_no_memory(ctx);
+	p->ctx = ctx;
+	p->spec = *spec;
+	p->exe_fd = -1;
+	err = spec->by_ptrace ? thread_sampler_open(ctx, spec->hz, spec->by_thread, &p->sampler)
+			      : open_bpf(p);
 	if (err)
 		profiler_close(p);
 	else
@@ -316,6 +333,7 @@ void profiler_close(struct profiler *p)
 	if (!p)
 		return;
 	profiler_stop(p);
+	thread_sampler_close(p->sampler);
 	allocation_close(p->allocation);
 	stack_walker_close(p->walker);
 	if (p->skel)
@@ -329,7 +347,7 @@ void profiler_close(struct profiler *p)
 
 const struct stack_walker *profiler_walker(const struct profiler *p)
 {
-	return p->walker;
+	return p->sampler ? thread_sampler_walker(p->sampler) : p->walker;
 }
 
 static int remember_process(struct profiler *p, pid_t pid, uint32_t tgid)
@@ -345,8 +363,11 @@ static int remember_process(struct profiler *p, pid_t pid, uint32_t tgid)
 int profiler_add_process(struct profiler *p, pid_t pid)
 {
 	__u32 tgid;
-	int err = pid_namespace_id(p->ctx, &p->ns, pid, &tgid);
+	int err;
 
+	if (p->sampler)
+		return thread_sampler_add_process(p->sampler, pid);
+	err = pid_namespace_id(p->ctx, &p->ns, pid, &tgid);
 	if (!err)
 		err = remember_process(p, pid, tgid);
 	if (!err)
@@ -429,8 +450,11 @@ int profiler_refresh(struct profiler *p)
 {
 	const uint32_t *newcomers;
 	size_t n;
-	int err = stack_walker_refresh(p->walker);
+	int err;
 
+	if (p->sampler)
+		return thread_sampler_refresh(p->sampler);
+	err = stack_walker_refresh(p->walker);
 	newcomers = stack_walker_newcomers(p->walker, &n);
 	for (size_t i = 0; i < n && !err; i++)
 		err = add_newcomer(p, newcomers[i]);
@@ -520,8 +544,13 @@ int profiler_cost(struct profiler *p, const struct ocp_costs *costs, struct prof
 {
 	const bool is_stepped = p->allocation && allocation_large_is_stepped(p->allocation);
 	struct profile_losses losses;
-	int err = read_losses(p, &losses);
+	int err;
 
+	if (p->sampler) {
+		*cost = (struct profiler_cost){ .ns = thread_sampler_stopped_ns(p->sampler) };
+		return 0;
+	}
+	err = read_losses(p, &losses);
 	if (err)
 		return err;
 	cost->large_ns = (double)losses.large_hits *
@@ -641,13 +670,12 @@ static int count_processes(const struct profiler *p, struct profile_reading *rea
 	return 0;
 }
 
-int profiler_read(struct profiler *p, struct profile_reading *reading)
+static int read_bpf(struct profiler *p, struct profile_reading *reading)
 {
 	const struct stack_maps maps = { p->skel->maps.stacks.map_fd,
 					 p->skel->maps.stack_losses.map_fd };
 	int err;
 
-	*reading = (struct profile_reading){ 0 };
 	reading->samples =
 		calloc(PROFILE_MAX_COUNTS + PROFILE_MAX_WAITS, sizeof(*reading->samples));
 	err = reading->samples ? stack_store_read(p->ctx, &maps, &reading->stacks)
@@ -664,6 +692,15 @@ int profiler_read(struct profiler *p, struct profile_reading *reading)
 		weigh(p, reading);
 	if (!err)
 		err = count_processes(p, reading);
+	return err;
+}
+
+int profiler_read(struct profiler *p, struct profile_reading *reading)
+{
+	int err;
+
+	*reading = (struct profile_reading){ 0 };
+	err = p->sampler ? thread_sampler_read(p->sampler, reading) : read_bpf(p, reading);
 	if (err)
 		profile_reading_free(reading);
 	return err;

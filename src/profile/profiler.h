@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Samples the stacks of processes: loads and attaches bpf/profile.bpf.c. The order of calls is
- * open, add_process (any number of times, also later), start, refresh (about once a second), stop,
+ * Samples the stacks of processes: loads and attaches bpf/profile.bpf.c, or, where BPF is not
+ * permitted, stops threads by ptrace(2) (thread_sampler.h). The order of calls is open, add_process (any number of times, also later), start, refresh (about once a second), stop,
  * read, close.
  */
 #ifndef PROFILE_PROFILER_H
@@ -36,6 +36,11 @@ struct profiler_spec {
 	size_t max_processes; /* maximum number of processes at one time */
 	bool counts_cost;     /* profiler_cost() may be called */
 	bool by_thread;	      /* samples have the names of their threads */
+	/*
+	 * Sample by ptrace(2), without BPF. Only for PROFILE_CPU and PROFILE_GC. Without `exe`; all
+	 * processes are added before the start.
+	 */
+	bool by_ptrace;
 	pid_t pid; /* any one of the processes; the other processes must be in its pid namespace */
 	/* An executable file: processes that begin to execute it are profiled, too. NULL: none. */
 	const char *exe;
@@ -55,13 +60,18 @@ struct profile_sample {
 
 /* All samples so far. */
 struct profile_reading {
-	struct stack_store *stacks;
+	struct stack_store *stacks; /* NULL if spec.by_ptrace is set */
 	struct profile_sample *samples;
 	size_t n;
 	struct stack_losses stack_losses;
 	struct profile_losses losses;
 	size_t n_processes;
 	size_t n_always_waiting; /* threads that waited the whole time */
+	/*
+	 * by ptrace: samples of threads that had begun to wait before they stopped, or that another
+	 * process traced
+	 */
+	size_t n_missed;
 	size_t n_without_stack;	 /* samples whose stack was missing when the stacks were read */
 	/*
 	 * samples of minor heaps in processes that ended before we read how many words they had

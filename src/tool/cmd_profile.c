@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * `profile`: show where a program spends its time, by stacks. The kernel takes samples until the
- * end of the session; then the stacks are named and written.
+ * `profile`: show where a program spends its time, by stacks. The kernel, or a thread of the tool,
+ * takes samples until the end of the session; then the stacks are named and written.
  */
 #include "tool/commands.h"
 
@@ -18,6 +18,7 @@
 #include "base/ctx.h"
 #include "cli/cli.h"
 #include "measure/calibrate.h"
+#include "measure/meter.h"
 #include "process/process_kind.h"
 #include "profile/folded_writer.h"
 #include "profile/formats/html_writer.h"
@@ -195,6 +196,7 @@ struct profile_options {
 	struct profiler_spec spec;
 	const char *kind_flag; /* the flag that chose the kind; NULL: none */
 	bool folded, has_hz;
+	const char *engine;	  /* "bpf" or "ptrace"; NULL: ptrace where BPF is not permitted */
 	const char *html, *pprof; /* files to write; NULL: none */
 	const char *diff;	  /* file of an older profile; NULL: compare with nothing */
 };
@@ -202,6 +204,7 @@ struct profile_options {
 struct profile_session {
 	struct options *options;
 	const struct profile_options *own;
+	struct profiler_spec spec;
 	struct read_profile old; /* the older profile to compare with */
 	struct profiler *profiler;
 	/* measures the cost of a uprobe; NULL unless allocated words are sampled with a budget */
@@ -251,6 +254,15 @@ static int set_hz(const struct command *command, struct profile_options *own, co
 	return EXIT_DONE;
 }
 
+static int set_profile_engine(const struct command *command, struct profile_options *own,
+			      const char *value)
+{
+	if (strcmp(value, "bpf") != 0 && strcmp(value, "ptrace") != 0)
+		return say_usage(command, "--engine '%s': not bpf or ptrace", value);
+	own->engine = value;
+	return EXIT_DONE;
+}
+
 static struct profile_options *profile_options_of(struct options *options)
 {
 	static struct profile_options own = {
@@ -276,6 +288,8 @@ static int set_profile_option(const struct command *command, struct options *opt
 		return set_kind(command, own, name, PROFILE_GC);
 	if (strcmp(name, "hz") == 0)
 		return set_hz(command, own, value);
+	if (strcmp(name, "engine") == 0)
+		return set_profile_engine(command, own, value);
 	if (strcmp(name, "html") == 0)
 		return profile_file_set(command, name, value, &own->html);
 	if (strcmp(name, "pprof") == 0)
@@ -311,6 +325,7 @@ static int check_two_files(const struct options *options, const struct profile_o
 			   : options->exe		 ? "--exe"
 			   : options->for_ns		 ? "--for"
 			   : own->has_hz		 ? "--hz"
+			   : own->engine		 ? "--engine"
 			   : own->pprof			 ? "--pprof"
 			   : options->request.budget > 0 ? "--budget"
 							 : NULL;
@@ -339,6 +354,9 @@ static int check_options(const struct options *options, const struct profile_opt
 							   : "-pid or --exe is required");
 	if (own->has_hz && own->spec.kind == PROFILE_WAITS)
 		return say_usage(&command_profile, "--hz: not for --off-cpu");
+	if (own->engine && strcmp(own->engine, "ptrace") == 0 &&
+	    !profile_is_sampled(own->spec.kind))
+		return say_usage(&command_profile, "--engine ptrace excludes --%s", own->kind_flag);
 	return check_profile_files(own, NULL);
 }
 
@@ -413,6 +431,33 @@ static int check_native(struct profile_session *s)
 		return err;
 	if (!options->quiet)
 		say("warning: %s; the functions are those of C", ocp_error(options->ctx));
+	return 0;
+}
+
+/* ---- the engine ----------------------------------------------------------------------------- */
+
+/*
+ * Choose between BPF and ptrace. Without --engine, choose ptrace if BPF is not permitted and ptrace
+ * can take these samples, and say why.
+ */
+static int choose_sampler(struct profile_session *s)
+{
+	const struct options *options = s->options;
+	const char *engine = s->own->engine;
+
+	if (engine)
+		s->spec.by_ptrace = strcmp(engine, "ptrace") == 0;
+	else if (profile_is_sampled(s->spec.kind) && meter_lacks_bpf(options->ctx)) {
+		s->spec.by_ptrace = true;
+		if (!options->quiet)
+			say("engine: ptrace, since BPF is not available: %s",
+			    ocp_error(options->ctx));
+	}
+	if (s->spec.by_ptrace && options->exe && !options->n_pids)
+		return ctx_error(options->ctx, -ESRCH,
+				 "%s: no process runs this file, and the engine ptrace samples "
+				 "only processes that run already",
+				 options->exe);
 	return 0;
 }
 
@@ -522,7 +567,7 @@ static int report_profile(struct profile_session *s)
 
 	if (err)
 		return err;
-	err = profile_make(s->options->ctx, &reading, s->names, &s->own->spec, &profile);
+	err = profile_make(s->options->ctx, &reading, s->names, &s->spec, &profile);
 	profile_reading_free(&reading);
 	if (err)
 		return err;
@@ -559,9 +604,9 @@ static void say_what_is_sampled(const struct profile_session *s)
 			 s->own->spec.kind == PROFILE_WAITS ? "recording the waits"
 							    : "sampling allocation");
 	if (s->options->exe)
-		snprintf(whose, sizeof(whose),
-			 "%zu process%s that run%s it now, and all later ones", n,
-			 n == 1 ? "" : "es", n == 1 ? "s" : "");
+		snprintf(whose, sizeof(whose), "%zu process%s that run%s it now%s", n,
+			 n == 1 ? "" : "es", n == 1 ? "s" : "",
+			 s->spec.by_ptrace ? "" : ", and all later ones");
 	else if (n == 1)
 		snprintf(whose, sizeof(whose), "pid %d", (int)s->options->pid);
 	else
@@ -603,22 +648,23 @@ static int run_profile_session(struct profile_session *s, struct session *sessio
 
 static int profile_with(struct options *options, const struct profile_options *own)
 {
-	struct profile_session s = { .options = options, .own = own };
-	struct profiler_spec spec = own->spec;
+	struct profile_session s = { .options = options, .own = own, .spec = own->spec };
 	struct session session;
 	int err, code;
 
-	spec.pid = options->pid;
-	spec.exe = options->exe;
+	s.spec.pid = options->pid;
+	s.spec.exe = options->exe;
 	err = profile_file_check(options->ctx, own->html);
 	if (!err)
 		err = profile_file_check(options->ctx, own->pprof);
 	if (!err && own->diff)
-		err = profile_read_old(options->ctx, own->diff, spec.kind, true, &s.old);
+		err = profile_read_old(options->ctx, own->diff, s.spec.kind, true, &s.old);
 	if (!err)
 		err = check_native(&s);
 	if (!err)
-		err = profiler_open(options->ctx, &spec, &s.profiler);
+		err = choose_sampler(&s);
+	if (!err)
+		err = profiler_open(options->ctx, &s.spec, &s.profiler);
 	if (!err)
 		err = add_listed_processes(&s);
 	if (!err)
@@ -628,8 +674,9 @@ static int profile_with(struct options *options, const struct profile_options *o
 		read_profile_free(&s.old);
 		return say_error(options->ctx, err);
 	}
-	/* With --exe, processes that start later are profiled too. */
-	code = session_open(&session, options->pids, options->exe ? 0 : options->n_pids);
+	/* With --exe, BPF also profiles processes that start later. */
+	code = session_open(&session, options->pids,
+			    options->exe && !s.spec.by_ptrace ? 0 : options->n_pids);
 	if (code == EXIT_DONE)
 		code = run_profile_session(&s, &session);
 	session_close(&session);
@@ -710,6 +757,7 @@ const struct command command_profile = {
 	.help = &help_profile,
 	.many_pids = true,
 	.takes_words = true,
+	.owns_engine = true,
 	.keeps_number = is_new_file,
 	.run = run_profile,
 	.set_own = set_profile_option,

@@ -71,7 +71,11 @@ static void print_profile_totals(const struct profile *profile)
 	if (profile->truncated)
 		printf("%" PRIu64 " stacks lack callers: they begin with [truncated: ...]\n",
 		       profile->truncated);
-	if (profile->lost)
+	if (profile->by_ptrace && profile->lost_otherwise)
+		printf("%" PRIu64 " samples missed: a thread began to wait before it was stopped, or "
+		       "had another tracer\n",
+		       profile->lost_otherwise);
+	else if (profile->lost)
 		printf("%" PRIu64 " lost: stacks that had no room %llu, counts %llu, waits %llu, "
 		       "collisions %llu, at busy times %llu, others %" PRIu64 "\n",
 		       profile->lost, profile->stack_losses.full, profile->losses.counts_full,
@@ -284,6 +288,8 @@ int profile_print_json(struct ocp_ctx *ctx, const struct profile *profile)
 	json_add_string(root, "profile", profile_kind_name(profile->kind));
 	if (profile_is_sampled(profile->kind))
 		json_add_uint(root, "hz", profile->hz);
+	if (profile->by_ptrace)
+		json_add_string(root, "engine", "ptrace");
 	json_add_uint(root, "duration_ns", profile->duration_ns);
 	if (profile->large_ns)
 		json_add_uint(root, "large_blocks_ns", profile->large_ns);

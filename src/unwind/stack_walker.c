@@ -68,7 +68,8 @@ struct known_walked_file {
 	dev_t dev; /* device, as stat() gives it */
 	ino_t ino;
 	struct walk_inode inode; /* the file in its first mapping, as BPF programs know it */
-	int table_fd;
+	int table_fd;		/* the BPF map of the rows; -1: no map */
+	struct walk_row *rows;	/* the rows, if no BPF programs walk; otherwise NULL */
 	char *why_none; /* why the file has no unwind table; NULL if the file has one */
 	bool is_told;
 };
@@ -94,6 +95,7 @@ struct walker_process {
 
 struct stack_walker {
 	struct ocp_ctx *ctx;
+	bool has_maps; /* BPF programs walk, with the maps `maps` */
 	struct walk_maps maps;
 	struct known_walked_file **files; /* the index is the number of the file */
 	size_t n_files;
@@ -101,7 +103,7 @@ struct stack_walker {
 	size_t n_processes;
 	uint32_t newcomers[WALK_MAX_NEWS];
 	size_t n_newcomers;
-	struct walk_rule *rules; /* a copy of the BPF map of rules */
+	struct walk_rule *rules; /* all rules; the BPF map of rules has the same */
 	size_t n_rules;
 	size_t n_rows;
 	size_t n_loaded; /* the first n_loaded files are in the maps of the BPF programs */
@@ -114,8 +116,8 @@ struct stack_walker {
 /* ---- tables --------------------------------------------------------------------------------- */
 
 /*
- * Set NUMBERS[i] to the number that rule I of TABLE has in the BPF map. Add the rules that the map
- * lacks. Few are added, since programs share most rules.
+ * Set NUMBERS[i] to the number that rule I of TABLE has among the rules of all files. Add the rules
+ * that are missing there. Few are added, since programs share most rules.
  */
 static int add_rules(struct stack_walker *w, const struct unwind_table *table, uint32_t *numbers)
 {
@@ -132,11 +134,19 @@ static int add_rules(struct stack_walker *w, const struct unwind_table *table, u
 			return ctx_error(w->ctx, -E2BIG, "more than %d different unwind rules",
 					 WALK_MAX_RULES);
 		w->rules[w->n_rules++] = table->rules[i];
-		if (bpf_map_update_elem(w->maps.rules, &number, &table->rules[i], BPF_ANY) != 0)
+		if (w->has_maps &&
+		    bpf_map_update_elem(w->maps.rules, &number, &table->rules[i], BPF_ANY) != 0)
 			return ctx_error(w->ctx, -errno, "cannot store an unwind rule: %s",
 					 strerror(errno));
 	}
 	return 0;
+}
+
+static void copy_rows(const struct unwind_table *table, const uint32_t *numbers,
+		      struct walk_row *rows)
+{
+	for (size_t i = 0; i < table->n; i++)
+		rows[i] = (struct walk_row){ table->rows[i].va, numbers[table->rows[i].rule] };
 }
 
 /*
@@ -156,9 +166,18 @@ static int make_row_map(struct stack_walker *w, const struct unwind_table *table
 	if (rows == MAP_FAILED)
 		return ctx_error(w->ctx, -errno, "cannot store an unwind table: %s",
 				 strerror(errno));
-	for (size_t i = 0; i < table->n; i++)
-		rows[i] = (struct walk_row){ table->rows[i].va, numbers[table->rows[i].rule] };
+	copy_rows(table, numbers, rows);
 	munmap(rows, bytes);
+	return 0;
+}
+
+static int keep_rows(struct stack_walker *w, const struct unwind_table *table,
+		     const uint32_t *numbers, struct walk_row **rows)
+{
+	*rows = calloc(table->n, sizeof(**rows));
+	if (!*rows)
+		return ctx_no_memory(w->ctx);
+	copy_rows(table, numbers, *rows);
 	return 0;
 }
 
@@ -172,7 +191,8 @@ static int store_table(struct stack_walker *w, const struct unwind_table *table,
 		return ctx_no_memory(w->ctx);
 	err = add_rules(w, table, numbers);
 	if (!err)
-		err = make_row_map(w, table, numbers, &file->table_fd);
+		err = w->has_maps ? make_row_map(w, table, numbers, &file->table_fd)
+				  : keep_rows(w, table, numbers, &file->rows);
 	free(numbers);
 	if (err)
 		return err;
@@ -190,6 +210,7 @@ static void free_file(struct known_walked_file *file)
 		close(file->file.fd);
 	if (file->table_fd >= 0)
 		close(file->table_fd);
+	free(file->rows);
 	free(file->why_none);
 	free(file->path);
 	free(file);
@@ -485,14 +506,14 @@ static int store_file(struct stack_walker *w, const struct walk_inode *inode,
 static int load_tables(struct stack_walker *w)
 {
 	LIBBPF_OPTS(bpf_map_batch_opts, update);
-	const size_t room = w->n_files - w->n_loaded;
+	const size_t room = w->has_maps ? w->n_files - w->n_loaded : 0;
 	uint32_t *keys = calloc(2 * room + 1, sizeof(*keys)), *fds, n = 0, count;
 	int err = 0;
 
 	if (!keys)
 		return ctx_no_memory(w->ctx);
 	fds = keys + room;
-	for (size_t i = w->n_loaded; i < w->n_files; i++) {
+	for (size_t i = w->n_files - room; i < w->n_files; i++) {
 		if (w->files[i]->table_fd < 0)
 			continue;
 		keys[n] = (uint32_t)i;
@@ -506,7 +527,7 @@ static int load_tables(struct stack_walker *w)
 	if (err)
 		err = ctx_error(w->ctx, -errno, "cannot store an unwind table: %s",
 				strerror(errno));
-	for (; w->n_loaded < w->n_files && !err; w->n_loaded++)
+	for (; room && w->n_loaded < w->n_files && !err; w->n_loaded++)
 		err = store_file(w, &w->files[w->n_loaded]->inode, w->files[w->n_loaded]);
 	free(keys);
 	return err;
@@ -573,7 +594,7 @@ static int read_mappings(struct stack_walker *w, struct walker_process *process)
 	maps_free(&maps);
 	if (!err)
 		err = load_tables(w);
-	if (err)
+	if (err || !w->has_maps)
 		return err;
 	if (bpf_map_update_elem(w->maps.processes, &process->tgid, process->image, BPF_ANY) != 0 &&
 	    errno != E2BIG) /* the map is full: walks use the kernel's tree */
@@ -633,6 +654,23 @@ int stack_walker_add_process(struct stack_walker *w, pid_t pid, uint32_t tgid)
 	return err;
 }
 
+/*
+ * Set *N to the number of addresses that walks of PROCESS have met outside of its mappings. NOW is
+ * working memory. Return false if the process has ended.
+ */
+static bool count_unmapped(const struct stack_walker *w, const struct walker_process *process,
+			   struct walk_process *now, uint32_t *n)
+{
+	if (!w->has_maps) {
+		*n = process->image->n_unmapped;
+		return kill(process->pid, 0) == 0 || errno != ESRCH;
+	}
+	if (bpf_map_lookup_elem(w->maps.processes, &process->tgid, now) != 0)
+		return false;
+	*n = now->n_unmapped;
+	return true;
+}
+
 static int refresh_processes(struct stack_walker *w)
 {
 	struct walk_process *now = malloc(sizeof(*now));
@@ -640,12 +678,13 @@ static int refresh_processes(struct stack_walker *w)
 
 	for (size_t i = w->n_processes; i-- > 0 && !err;) {
 		struct walker_process *process = w->processes[i];
+		uint32_t n_unmapped;
 
-		if (bpf_map_lookup_elem(w->maps.processes, &process->tgid, now) != 0) {
+		if (!count_unmapped(w, process, now, &n_unmapped)) {
 			forget_process(w, i);
 			continue;
 		}
-		if (now->n_unmapped)
+		if (n_unmapped)
 			err = read_mappings(w, process);
 		if (err == -ESRCH) { /* the process has ended; the stored stacks are kept */
 			forget_process(w, i);
@@ -737,7 +776,7 @@ int stack_walker_refresh(struct stack_walker *w)
 {
 	int err = refresh_processes(w);
 
-	return err ? err : hear_news(w);
+	return err || !w->has_maps ? err : hear_news(w);
 }
 
 const uint32_t *stack_walker_newcomers(const struct stack_walker *w, size_t *n)
@@ -757,6 +796,31 @@ bool stack_walker_locate(const struct stack_walker *w, uint64_t frame, struct wa
 	place->file = &w->files[number]->file;
 	place->va = (uint32_t)frame;
 	return true;
+}
+
+struct walk_process *stack_walker_image(const struct stack_walker *w, uint32_t tgid)
+{
+	for (size_t i = 0; i < w->n_processes; i++)
+		if (w->processes[i]->tgid == tgid)
+			return w->processes[i]->image;
+	return NULL;
+}
+
+const struct walk_rule *stack_walker_rule(const struct stack_walker *w, uint32_t table, uint32_t va)
+{
+	const struct known_walked_file *file = table < w->n_files ? w->files[table] : NULL;
+	size_t low = 0, high = file && file->rows ? file->file.n_rows : 0;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+
+		if (file->rows[middle].va <= va)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	/* rule 0: nothing is known */
+	return low && file->rows[low - 1].rule ? &w->rules[file->rows[low - 1].rule] : NULL;
 }
 
 size_t stack_walker_rows(const struct stack_walker *w)
@@ -779,7 +843,9 @@ int stack_walker_open(struct ocp_ctx *ctx, const struct walk_maps *maps, struct 
 		return ctx_no_memory(ctx);
 	}
 	w->ctx = ctx;
-	w->maps = *maps;
+	w->has_maps = maps;
+	if (maps)
+		w->maps = *maps;
 	/* rule 0 (nothing is known) is all zero, which is also the contents of a new map */
 	w->n_rules = 1;
 	return 0;

@@ -8,7 +8,7 @@
 /*
  * The user-space side of bpf/walk.bpf.h: give the BPF programs the code mappings of processes and
  * the unwind tables of their files. A table is made once for a file and serves all processes that
- * map the file.
+ * map the file. Without BPF programs, the mappings and tables serve stack_reader.h.
  */
 #ifndef UNWIND_STACK_WALKER_H
 #define UNWIND_STACK_WALKER_H
@@ -45,6 +45,7 @@ struct walked_file {
 
 struct stack_walker;
 
+/* MAPS is NULL if no BPF programs walk: then stack_reader.h does. */
 int stack_walker_open(struct ocp_ctx *ctx, const struct walk_maps *maps, struct stack_walker **out);
 void stack_walker_close(struct stack_walker *walker);
 
@@ -74,6 +75,18 @@ int stack_walker_refresh(struct stack_walker *walker);
  * walks of its stacks faster.
  */
 const uint32_t *stack_walker_newcomers(const struct stack_walker *walker, size_t *n);
+
+/*
+ * For stack_reader.h, in a walker without BPF maps. Both results are valid until the next call of
+ * stack_walker_add_process() or stack_walker_refresh().
+ *
+ * stack_walker_image() returns the mappings of the process TGID, NULL if it was not added or has
+ * ended; the reader counts n_unmapped. stack_walker_rule() returns the rule for VA, a link-time
+ * address in the file with the number TABLE, or NULL if there is no rule.
+ */
+struct walk_process *stack_walker_image(const struct stack_walker *walker, uint32_t tgid);
+const struct walk_rule *stack_walker_rule(const struct stack_walker *walker, uint32_t table,
+					  uint32_t va);
 
 /* The place of a frame (see bpf/walk.h) in a file. */
 struct walked_place {

@@ -470,7 +470,7 @@ test_privileges() {
 	for capability in 0 1 2; do
 		status=0
 		"${as_user[@]}" --inh-caps "${capabilities[capability]}" --ambient-caps "${capabilities[capability]}" \
-			"$TOOL" profile -pid "$TARGET" --for 100ms >"$TMP/out" 2>"$TMP/err" || status=$?
+			"$TOOL" profile -pid "$TARGET" --engine bpf --for 100ms >"$TMP/out" 2>"$TMP/err" || status=$?
 		eq "$status $(head -n 1 "$TMP/err")" "3 ocaml-probes: measuring: ocaml-probes lacks ${lacks[capability]}" "with ${capabilities[capability]}"
 		eq "$(cat "$TMP/out")" "" "output with ${capabilities[capability]}"
 	done

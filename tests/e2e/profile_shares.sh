@@ -56,6 +56,12 @@ test_cpu() {
 	check_shares
 }
 
+# Without BPF. The bound is that of BPF.
+test_cpu_by_ptrace() {
+	profile_preferred "$PROFILED" cpu 4 --engine ptrace --folded --hz 997
+	check_shares
+}
+
 test_stripped() {
 	strip -o "$TMP/profiled" "$PROFILED"
 	profile_preferred "$TMP/profiled" cpu 2 --folded --hz 4999

@@ -24,11 +24,11 @@ build_foreign() { # FLAG...
 }
 
 # Profile $TMP/foreign, the folded form in $TMP/folded.
-profile_foreign() {
+profile_foreign() { # [FLAG...]
 	need_counting
 	start_target "$TMP/foreign"
 	await_line ready
-	"$TOOL" profile -pid "$TARGET" --for 1s --hz 4999 --folded >"$TMP/folded" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	"$TOOL" profile -pid "$TARGET" --for 1s --hz 4999 "$@" --folded >"$TMP/folded" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
 }
 
 # All whole stacks are right: C++ is between `work` and `inside`. With MARKED and OCaml 5, a domain and two fibres are
@@ -95,6 +95,13 @@ test_marks() {
 	build_foreign
 	profile_foreign
 	check_foreign plain marked
+}
+
+# Without BPF, the tool walks the stacks itself.
+test_marks_by_ptrace() {
+	build_foreign
+	profile_foreign --engine ptrace
+	check_foreign "by ptrace" marked
 }
 
 test_not_pie() {

@@ -388,7 +388,7 @@ static uint64_t parent_in(uint64_t header, uint64_t stack, uint64_t last)
 
 	copies.pid = getpid();
 	copies.n = copies.next = 0;
-	return load_parent((uint64_t)&root);
+	return load_parent(NULL, (uint64_t)&root);
 }
 
 /* Continuations of OCaml 5.1 have one field, those of later versions two. */

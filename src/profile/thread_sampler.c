@@ -1,0 +1,645 @@
+// SPDX-License-Identifier: MIT
+#include "profile/thread_sampler.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "change/stop/thread_stop.h"
+#include "look/memory.h"
+#include "look/proc_file.h"
+#include "unwind/stack_reader.h"
+
+enum {
+	NS_A_SECOND = 1000000000,
+	TIMER_SLACK_NS = 1000, /* the default of 50 us would delay each look */
+	/* how long a new thread may be unknown if an old one has ended at the same time */
+	LIST_MS = 1000,
+	TABLE_SLOTS = 2 * PROFILE_MAX_COUNTS, /* a power of 2 */
+	MOST_FRAMES = 8 << 20,		      /* of all stored stacks together: 64 MiB */
+};
+
+/* What the scheduler has counted for a thread: the first and the third number of schedstat. */
+struct thread_ran {
+	uint64_t ns;	   /* CPU time; while the thread runs, it may lack up to 10 ms */
+	uint64_t n_slices; /* how often the thread got a CPU */
+};
+
+struct sampled_thread {
+	pid_t tid;
+	int ran_fd, state_fd; /* /proc/PID/task/TID/schedstat and stat */
+	uint64_t sampled_ns;  /* the CPU time of the thread at its last sample */
+	struct thread_ran seen; /* at the last look */
+	bool was_running;	/* at the last look */
+};
+
+struct sampled_process {
+	pid_t pid;
+	struct memory *memory;
+	int task_fd;	   /* /proc/PID/task */
+	nlink_t n_links;   /* of the directory: changes with the number of threads */
+	int64_t listed_ms; /* when the threads were listed */
+	struct sampled_thread *threads;
+	size_t n;
+	bool is_gone; /* it has ended, or executes another program */
+};
+
+/* The samples of one stack in one thread under one name. */
+struct counted_stack {
+	uint64_t hash; /* of all members but n and ns */
+	struct stored_stack *stack;
+	uint32_t tgid, tid;
+	char comm[THREAD_NAME_BYTES];
+	uint64_t n, ns;
+};
+
+struct thread_sampler {
+	struct ocp_ctx *ctx;
+	unsigned int hz;
+	bool by_thread;
+	struct stack_walker *walker;
+	struct stack_reader *reader;
+
+	pthread_t thread;
+	bool is_running; /* `thread` has to be joined */
+	pthread_mutex_t lock; /* for all members below, for the walker and for the reader */
+	pthread_cond_t wake;
+	bool ends;   /* a request to the thread */
+	bool is_out; /* the thread has ended by itself: see thread_stop_run() */
+	struct sampled_process *processes;
+	size_t n_processes;
+	struct counted_stack *counts;
+	size_t n_counts, n_frames;
+	uint32_t *slots; /* a hash table of `counts`: the index + 1, or 0 */
+	struct stack_losses stack_losses;
+	uint64_t n_late;      /* samples of threads that had begun to wait: see is_waiting() */
+	uint64_t n_refused;   /* samples of threads that another process traced */
+	uint64_t counts_full; /* as in struct profile_losses */
+	uint64_t stopped_ns;
+};
+
+/* ---- samples -------------------------------------------------------------------------------- */
+
+static uint64_t hash_sample(const struct counted_stack *key, const struct walk_walked *walked)
+{
+	uint64_t hash = hash_bytes(HASH_START, key->comm, sizeof(key->comm));
+
+	hash = hash_word(hash, (uint64_t)key->tgid << 32 | key->tid);
+	hash = hash_word(hash, walked->end);
+	for (uint32_t i = 0; i < walked->n; i++)
+		hash = hash_word(hash, walked->frames[i]);
+	return hash;
+}
+
+static bool is_sample(const struct counted_stack *count, const struct counted_stack *key,
+		      const struct walk_walked *walked)
+{
+	return count->hash == key->hash && count->tgid == key->tgid && count->tid == key->tid &&
+	       memcmp(count->comm, key->comm, sizeof(key->comm)) == 0 &&
+	       count->stack->end == (enum walk_end)walked->end && count->stack->n == walked->n &&
+	       memcmp(count->stack->frames, walked->frames, walked->n * sizeof(uint64_t)) == 0;
+}
+
+static struct stored_stack *copy_stack(const struct walk_walked *walked)
+{
+	const size_t bytes = walked->n * sizeof(uint64_t);
+	struct stored_stack *stack = malloc(sizeof(*stack) + bytes);
+
+	if (!stack)
+		return NULL;
+	*stack = (struct stored_stack){ .end = (enum walk_end)walked->end,
+					.n = walked->n,
+					.frames = (const uint64_t *)(stack + 1) };
+	memcpy(stack + 1, walked->frames, bytes);
+	return stack;
+}
+
+/* Count NS nanoseconds of CPU time for WALKED, the stack of the thread in KEY. */
+static void count_sample(struct thread_sampler *s, struct counted_stack *key,
+			 const struct walk_walked *walked, uint64_t ns)
+{
+	struct counted_stack *count;
+	size_t slot;
+
+	s->stack_losses.ended[walked->end]++;
+	key->hash = hash_sample(key, walked);
+	slot = key->hash % TABLE_SLOTS;
+	while (s->slots[slot] && !is_sample(&s->counts[s->slots[slot] - 1], key, walked))
+		slot = (slot + 1) % TABLE_SLOTS;
+	if (!s->slots[slot]) {
+		if (s->n_counts == PROFILE_MAX_COUNTS) {
+			s->counts_full++;
+			return;
+		}
+		key->stack = s->n_frames + walked->n <= MOST_FRAMES ? copy_stack(walked) : NULL;
+		if (!key->stack) {
+			s->stack_losses.full++;
+			return;
+		}
+		s->n_frames += walked->n;
+		s->counts[s->n_counts++] = *key;
+		s->slots[slot] = (uint32_t)s->n_counts;
+	}
+	count = &s->counts[s->slots[slot] - 1];
+	count->n++;
+	count->ns += ns;
+}
+
+/* ---- one thread of a process ---------------------------------------------------------------- */
+
+/*
+ * Read the file FD below /proc, which is small, to TEXT, and end it with a zero byte. Return false
+ * if its thread has ended.
+ */
+static bool read_again(int fd, char *text, size_t room)
+{
+	const ssize_t n = pread(fd, text, room - 1, 0);
+
+	text[n < 0 ? 0 : n] = '\0';
+	return n > 0;
+}
+
+/* Return false if THREAD has ended. */
+static bool read_ran(const struct sampled_thread *thread, struct thread_ran *ran)
+{
+	char text[128], *end;
+
+	if (!read_again(thread->ran_fd, text, sizeof(text)))
+		return false;
+	ran->ns = strtoull(text, &end, 10);
+	strtoull(end, &end, 10); /* the time that the thread has waited for a CPU */
+	ran->n_slices = strtoull(end, NULL, 10);
+	return true;
+}
+
+/* Return true if THREAD runs now, or waits for a CPU. */
+static bool is_running_now(const struct sampled_thread *thread)
+{
+	char text[512];
+	const char *end;
+
+	if (!read_again(thread->state_fd, text, sizeof(text)))
+		return false;
+	/* "TID (NAME) STATE ...": the name may contain any character. */
+	end = strrchr(text, ')');
+	return end && end[1] == ' ' && end[2] == 'R';
+}
+
+struct walk_job {
+	struct thread_sampler *sampler;
+	const struct sampled_process *process;
+	const struct sampled_thread *thread;
+	struct thread_ran ran;		  /* at the stop */
+	const struct walk_walked *walked; /* NULL: there is no sample */
+};
+
+/*
+ * Return true if the stop has interrupted a wait in the kernel: the system call has returned EINTR,
+ * or is about to be restarted. The thread ran when the sampler looked, but began to wait before it
+ * was stopped. Its stack does not show where it ran.
+ */
+static bool is_waiting(const struct user_regs_struct *regs)
+{
+	enum { RESTART_FIRST = 512, RESTART_LAST = 516 }; /* include/linux/errno.h of the kernel */
+	const int64_t result = (int64_t)regs->rax;
+
+	return (int64_t)regs->orig_rax >= 0 &&
+	       (result == -EINTR || (result <= -RESTART_FIRST && result >= -RESTART_LAST));
+}
+
+/*
+ * Return true if the thread of JOB, stopped with the registers REGS, ran at the look. The state R
+ * includes threads that wait for a CPU. If the thread has not got a CPU since the look, it was on
+ * one. Otherwise it was either preempted, perhaps by the sampler itself, which needs a CPU, too:
+ * then it is stopped in the code that it ran. Or it had just been woken, and returns from the
+ * system call in which it has waited: then it did not run.
+ */
+static bool has_run(const struct walk_job *job, const struct user_regs_struct *regs)
+{
+	return job->ran.n_slices == job->thread->seen.n_slices || (int64_t)regs->orig_rax < 0;
+}
+
+static void walk_stopped(const struct user_regs_struct *regs, void *arg)
+{
+	struct walk_job *job = arg;
+
+	if (is_waiting(regs)) {
+		job->sampler->n_late++;
+		return;
+	}
+	if (!read_ran(job->thread, &job->ran) || !has_run(job, regs))
+		return;
+	job->walked = stack_reader_walk(job->sampler->reader, job->process->memory,
+					(uint32_t)job->process->pid, regs);
+}
+
+static void read_name(const struct sampled_process *process, pid_t tid,
+		      char comm[THREAD_NAME_BYTES])
+{
+	char path[32], raw[THREAD_NAME_BYTES + 1] = "";
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "%d/comm", (int)tid);
+	fd = openat(process->task_fd, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	n = read(fd, raw, sizeof(raw) - 1);
+	close(fd);
+	/* The kernel adds a newline. */
+	raw[n > 0 ? n - 1 : 0] = '\0';
+	thread_name_copy(comm, raw);
+}
+
+/* Stop THREAD, which runs, and count a sample. Return an error of thread_stop_run(). */
+static int sample_thread(struct thread_sampler *s, struct sampled_process *process,
+			 struct sampled_thread *thread)
+{
+	struct counted_stack key = { .tgid = (uint32_t)process->pid, .tid = (uint32_t)thread->tid };
+	struct walk_job job = { .sampler = s, .process = process, .thread = thread };
+	const int err = thread_stop_run(process->pid, thread->tid, walk_stopped, &job,
+					&s->stopped_ns);
+
+	if (err == -EPERM)
+		s->n_refused++;
+	if (err || !job.walked)
+		return err;
+	/* After an exec, the registers are those of another program. */
+	if (!memory_is_alive(process->memory)) {
+		process->is_gone = true;
+		return 0;
+	}
+	if (s->by_thread)
+		read_name(process, thread->tid, key.comm);
+	count_sample(s, &key, job.walked, job.ran.ns - thread->sampled_ns);
+	thread->sampled_ns = job.ran.ns;
+	return 0;
+}
+
+/* ---- the threads of a process --------------------------------------------------------------- */
+
+static void close_thread(struct sampled_process *process, size_t i)
+{
+	close(process->threads[i].ran_fd);
+	close(process->threads[i].state_fd);
+	process->threads[i] = process->threads[--process->n];
+}
+
+static int open_of_thread(const struct sampled_process *process, pid_t tid, const char *name)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "%d/%s", (int)tid, name);
+	return openat(process->task_fd, path, O_RDONLY | O_CLOEXEC);
+}
+
+/* IS_NEW: the thread has started since the sampling began, so all its CPU time counts. */
+static void add_sampled_thread(struct sampled_process *process, pid_t tid, bool is_new)
+{
+	struct sampled_thread thread = {
+		.tid = tid,
+		.ran_fd = open_of_thread(process, tid, "schedstat"),
+		.state_fd = open_of_thread(process, tid, "stat"),
+	};
+	struct sampled_thread *added = NULL;
+
+	if (thread.ran_fd >= 0 && thread.state_fd >= 0 && read_ran(&thread, &thread.seen))
+		added = array_add(process->threads, process->n);
+	if (added) {
+		thread.sampled_ns = is_new ? 0 : thread.seen.ns;
+		*added = thread;
+		return;
+	}
+	if (thread.ran_fd >= 0)
+		close(thread.ran_fd);
+	if (thread.state_fd >= 0)
+		close(thread.state_fd);
+}
+
+static bool has_thread(const struct sampled_process *process, pid_t tid)
+{
+	for (size_t i = 0; i < process->n; i++)
+		if (process->threads[i].tid == tid)
+			return true;
+	return false;
+}
+
+/* Add the threads of PROCESS that are not in its list. */
+static void list_threads(struct sampled_process *process, bool are_new)
+{
+	const int fd = openat(process->task_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir))) {
+		const pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+
+		if (tid > 0 && !has_thread(process, tid))
+			add_sampled_thread(process, tid, are_new);
+	}
+	if (dir)
+		closedir(dir);
+	else if (fd >= 0)
+		close(fd);
+}
+
+/* List the threads if their number has changed, and once in LIST_MS. */
+static void update_threads(struct sampled_process *process)
+{
+	const int64_t now_ms = clock_ms();
+	struct stat st;
+
+	if (fstat(process->task_fd, &st) != 0)
+		return;
+	if (st.st_nlink == process->n_links && now_ms - process->listed_ms < LIST_MS)
+		return;
+	process->n_links = st.st_nlink;
+	process->listed_ms = now_ms;
+	list_threads(process, true);
+}
+
+/*
+ * Return true if THREAD runs now, or waits for a CPU, and set thread->seen to RAN. A thread that was
+ * not running at the last look and has got no CPU since then waits: its state need not be read.
+ */
+static bool look_at(struct sampled_thread *thread, const struct thread_ran *ran)
+{
+	const bool may_run = thread->was_running || ran->ns != thread->seen.ns ||
+			     ran->n_slices != thread->seen.n_slices;
+
+	thread->seen = *ran;
+	thread->was_running = may_run && is_running_now(thread);
+	return thread->was_running;
+}
+
+/* Sample the threads of PROCESS that run. Return -ETIMEDOUT if a thread has not stopped. */
+static int sample_process(struct thread_sampler *s, struct sampled_process *process)
+{
+	update_threads(process);
+	for (size_t i = process->n; i-- > 0 && !process->is_gone;) {
+		struct sampled_thread *thread = &process->threads[i];
+		struct thread_ran ran;
+
+		if (!read_ran(thread, &ran))
+			close_thread(process, i);
+		else if (look_at(thread, &ran) && sample_thread(s, process, thread) == -ETIMEDOUT)
+			return -ETIMEDOUT;
+	}
+	if (!process->n && !memory_is_alive(process->memory))
+		process->is_gone = true;
+	return 0;
+}
+
+/* ---- the thread that samples ---------------------------------------------------------------- */
+
+static struct timespec time_of(int64_t ns)
+{
+	return (struct timespec){ .tv_sec = ns / NS_A_SECOND, .tv_nsec = ns % NS_A_SECOND };
+}
+
+static int sample_all(struct thread_sampler *s)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < s->n_processes && !err; i++)
+		if (!s->processes[i].is_gone)
+			err = sample_process(s, &s->processes[i]);
+	return err;
+}
+
+/*
+ * One look falls into each interval of 1/hz seconds, at a random time: so the looks do not keep
+ * step with a program that does something at a fixed rate.
+ */
+static void *sampler_main(void *arg)
+{
+	struct thread_sampler *s = arg;
+	const int64_t interval_ns = NS_A_SECOND / (int64_t)s->hz;
+	unsigned int seed = (unsigned int)getpid();
+	int64_t start_ns = clock_ns(CLOCK_MONOTONIC);
+
+	prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
+	pthread_mutex_lock(&s->lock);
+	while (!s->ends && !s->is_out) {
+		const double share = rand_r(&seed) / ((double)RAND_MAX + 1);
+		const struct timespec until =
+			time_of(start_ns + (int64_t)(share * (double)interval_ns));
+		int64_t late_ns;
+
+		while (!s->ends &&
+		       pthread_cond_timedwait(&s->wake, &s->lock, &until) != ETIMEDOUT)
+			;
+		/* After -ETIMEDOUT, this thread has to end: see thread_stop_run(). */
+		s->is_out = !s->ends && sample_all(s) != 0;
+		start_ns += interval_ns;
+		late_ns = clock_ns(CLOCK_MONOTONIC) - start_ns;
+		if (late_ns > interval_ns)
+			start_ns += late_ns / interval_ns * interval_ns;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+static int start_thread(struct thread_sampler *s)
+{
+	sigset_t all, before;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	err = pthread_create(&s->thread, NULL, sampler_main, s);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	s->is_running = !err;
+	return err ? ctx_error(s->ctx, -err, "cannot start a thread: %s", strerror(err)) : 0;
+}
+
+int thread_sampler_start(struct thread_sampler *s)
+{
+	for (size_t i = 0; i < s->n_processes; i++)
+		list_threads(&s->processes[i], false);
+	return start_thread(s);
+}
+
+void thread_sampler_stop(struct thread_sampler *s)
+{
+	if (!s->is_running)
+		return;
+	pthread_mutex_lock(&s->lock);
+	s->ends = true;
+	pthread_cond_signal(&s->wake);
+	pthread_mutex_unlock(&s->lock);
+	pthread_join(s->thread, NULL);
+	s->is_running = false;
+}
+
+int thread_sampler_refresh(struct thread_sampler *s)
+{
+	bool is_out;
+	int err;
+
+	pthread_mutex_lock(&s->lock);
+	err = stack_walker_refresh(s->walker);
+	is_out = s->is_out;
+	pthread_mutex_unlock(&s->lock);
+	if (err || !is_out || !s->is_running)
+		return err;
+	pthread_join(s->thread, NULL);
+	s->is_out = false;
+	return start_thread(s);
+}
+
+uint64_t thread_sampler_stopped_ns(struct thread_sampler *s)
+{
+	uint64_t ns;
+
+	pthread_mutex_lock(&s->lock);
+	ns = s->stopped_ns;
+	pthread_mutex_unlock(&s->lock);
+	return ns;
+}
+
+/* ---- read ----------------------------------------------------------------------------------- */
+
+int thread_sampler_read(struct thread_sampler *s, struct profile_reading *reading)
+{
+	pthread_mutex_lock(&s->lock);
+	reading->samples = calloc(s->n_counts + 1, sizeof(*reading->samples));
+	for (size_t i = 0; reading->samples && i < s->n_counts; i++) {
+		const struct counted_stack *count = &s->counts[i];
+		struct profile_sample *sample = &reading->samples[reading->n++];
+
+		*sample = (struct profile_sample){ .stack = count->stack,
+						   .tgid = count->tgid,
+						   .tid = count->tid,
+						   .n = count->n,
+						   .sum = count->ns,
+						   .value = count->ns };
+		memcpy(sample->comm, count->comm, sizeof(sample->comm));
+	}
+	reading->stack_losses = s->stack_losses;
+	reading->losses = (struct profile_losses){ .counts_full = s->counts_full,
+						   .run_ns = s->stopped_ns };
+	reading->n_missed = s->n_late + s->n_refused;
+	reading->n_processes = s->n_processes;
+	pthread_mutex_unlock(&s->lock);
+	return reading->samples ? 0 : ctx_no_memory(s->ctx);
+}
+
+const struct stack_walker *thread_sampler_walker(const struct thread_sampler *s)
+{
+	return s->walker;
+}
+
+/* ---- open and close ------------------------------------------------------------------------- */
+
+int thread_sampler_add_process(struct thread_sampler *s, pid_t pid)
+{
+	struct sampled_process process = { .pid = pid, .task_fd = -1 }, *added;
+	char path[PROC_PATH_BYTES];
+	struct proc_status status;
+	int err = proc_status_read(s->ctx, pid, &status);
+
+	if (!err && status.tracer_pid)
+		err = proc_why_no_access(s->ctx, pid, EPERM);
+	if (!err)
+		err = memory_open(s->ctx, pid, &process.memory);
+	if (err)
+		return err;
+	proc_path(path, pid, "schedstat");
+	if (access(path, R_OK) != 0)
+		err = ctx_error(s->ctx, -ENOTSUP, "%s: %s: the CPU time of threads is not known",
+				path, strerror(errno));
+	proc_path(path, pid, "task");
+	if (!err) {
+		process.task_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (process.task_fd < 0)
+			err = proc_why_no_access(s->ctx, pid, errno);
+	}
+	if (!err)
+		err = stack_walker_add_process(s->walker, pid, (uint32_t)pid);
+	added = err ? NULL : array_add(s->processes, s->n_processes);
+	if (added) {
+		*added = process;
+		return 0;
+	}
+	if (process.task_fd >= 0)
+		close(process.task_fd);
+	memory_close(process.memory);
+	return err ? err : ctx_no_memory(s->ctx);
+}
+
+static void open_lock(struct thread_sampler *s)
+{
+	pthread_condattr_t attr;
+
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&s->wake, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+int thread_sampler_open(struct ocp_ctx *ctx, unsigned int hz, bool by_thread,
+			struct thread_sampler **out)
+{
+	struct thread_sampler *s = calloc(1, sizeof(*s));
+	int err = 0;
+
+	*out = NULL;
+	if (!s)
+		return ctx_no_memory(ctx);
+	s->ctx = ctx;
+	s->hz = hz;
+	s->by_thread = by_thread;
+	open_lock(s);
+	s->slots = calloc(TABLE_SLOTS, sizeof(*s->slots));
+	s->counts = calloc(PROFILE_MAX_COUNTS, sizeof(*s->counts));
+	if (!s->slots || !s->counts)
+		err = ctx_no_memory(ctx);
+	if (!err)
+		err = stack_walker_open(ctx, NULL, &s->walker);
+	if (!err)
+		err = stack_reader_open(ctx, s->walker, &s->reader);
+	if (err)
+		thread_sampler_close(s);
+	else
+		*out = s;
+	return err;
+}
+
+void thread_sampler_close(struct thread_sampler *s)
+{
+	if (!s)
+		return;
+	thread_sampler_stop(s);
+	for (size_t i = 0; i < s->n_processes; i++) {
+		struct sampled_process *process = &s->processes[i];
+
+		while (process->n)
+			close_thread(process, process->n - 1);
+		free(process->threads);
+		close(process->task_fd);
+		memory_close(process->memory);
+	}
+	for (size_t i = 0; i < s->n_counts; i++)
+		free(s->counts[i].stack);
+	stack_reader_close(s->reader);
+	stack_walker_close(s->walker);
+	pthread_cond_destroy(&s->wake);
+	pthread_mutex_destroy(&s->lock);
+	free(s->processes);
+	free(s->counts);
+	free(s->slots);
+	free(s);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Samples the CPU without BPF: at a fixed rate, a thread of ours looks which threads of the
+ * processes run, stops each of them for some microseconds by ptrace(2), and walks its stack. Needs
+ * only the right to trace the processes.
+ *
+ * A sample stands for the CPU time that its thread has used since its last sample, as the scheduler
+ * counts it (/proc/PID/task/TID/schedstat). So the sum is right even if a thread runs too briefly
+ * to be met at each look. Samples have no frames in the kernel.
+ */
+#ifndef PROFILE_THREAD_SAMPLER_H
+#define PROFILE_THREAD_SAMPLER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "base/ctx.h"
+#include "profile/profiler.h"
+
+struct thread_sampler;
+
+/* HZ: looks per second. BY_THREAD: samples have the names of their threads. */
+int thread_sampler_open(struct ocp_ctx *ctx, unsigned int hz, bool by_thread,
+			struct thread_sampler **out);
+/* End sampling, and free SAMPLER, which may be NULL. */
+void thread_sampler_close(struct thread_sampler *sampler);
+
+/*
+ * Add process PID. Its samples have its pid as profile_sample.tgid. No process may be added after
+ * the start.
+ */
+int thread_sampler_add_process(struct thread_sampler *sampler, pid_t pid);
+int thread_sampler_start(struct thread_sampler *sampler);
+/* Read the mappings of processes that have loaded code. */
+int thread_sampler_refresh(struct thread_sampler *sampler);
+void thread_sampler_stop(struct thread_sampler *sampler);
+
+/* Return how long threads were stopped so far, in nanoseconds, as the sampler has seen it. */
+uint64_t thread_sampler_stopped_ns(struct thread_sampler *sampler);
+
+/*
+ * Set the samples and losses of READING. The stacks belong to SAMPLER, and are valid until it is
+ * closed.
+ */
+int thread_sampler_read(struct thread_sampler *sampler, struct profile_reading *reading);
+
+const struct stack_walker *thread_sampler_walker(const struct thread_sampler *sampler);
+
+#endif

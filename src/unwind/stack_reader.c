@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+#include "unwind/stack_reader.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Pages of the memory of a process. A stack of 1024 frames seldom has more than 64 KiB. */
+enum { PAGE_BYTES = 4096, PAGES = 16 };
+
+struct page_copy {
+	uint64_t at;
+	uint8_t bytes[PAGE_BYTES];
+};
+
+struct stack_reader {
+	struct walk_scratch scratch; /* the first member: see read_walked() */
+	struct stack_walker *walker;
+	const struct memory *memory;
+	/* Copies of pages of `memory`. They are valid for one walk. */
+	struct page_copy *pages;
+	size_t n_pages; /* how many of `pages` are in use */
+	size_t next;	/* the page that the next copy replaces */
+};
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+/* Return the copy of the page at AT, or NULL if the page cannot be read. */
+static const struct page_copy *find_page(struct stack_reader *reader, uint64_t at)
+{
+	struct page_copy *page;
+
+	for (size_t i = 0; i < reader->n_pages; i++)
+		if (reader->pages[i].at == at)
+			return &reader->pages[i];
+	page = &reader->pages[reader->next];
+	page->at = 1; /* no page, if the read fails */
+	if (reader->n_pages == reader->next)
+		reader->n_pages++;
+	reader->next = (reader->next + 1) % PAGES;
+	if (!memory_try_read(reader->memory, at, page->bytes, sizeof(page->bytes)))
+		return NULL;
+	page->at = at;
+	return page;
+}
+
+/* Copy BYTES bytes at AT of the process to TO. Return nonzero if they cannot be read. */
+static int read_walked(struct walk_scratch *scratch, void *to, size_t bytes, uint64_t at)
+{
+	struct stack_reader *reader = (struct stack_reader *)scratch;
+	uint8_t *next = to;
+
+	while (bytes) {
+		const uint64_t off = at % PAGE_BYTES;
+		const size_t part = bytes < PAGE_BYTES - off ? bytes : PAGE_BYTES - off;
+		const struct page_copy *page = find_page(reader, at - off);
+
+		if (!page)
+			return -EFAULT;
+		memcpy(next, page->bytes + off, part);
+		next += part;
+		at += part;
+		bytes -= part;
+	}
+	return 0;
+}
+
+/* ---- the walk ------------------------------------------------------------------------------- */
+
+#define WALK_READ(s, to, bytes, at) read_walked(s, to, bytes, at)
+#undef __always_inline
+#define __always_inline inline
+#include "walk_frame.bpf.h"
+
+/* Return the mapping that holds ADDRESS, or NULL. */
+static const struct walk_mapping *find_code(const struct walk_process *image, uint64_t address)
+{
+	uint32_t low = 0, high = image->n;
+
+	while (low < high) {
+		const uint32_t middle = (low + high) / 2;
+
+		if (image->mappings[middle].start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low && address < image->mappings[low - 1].end ? &image->mappings[low - 1] : NULL;
+}
+
+/*
+ * Add the current frame to the stack, and step to its caller. Returns WALK_COMPLETE if there is a
+ * caller; otherwise sets *IS_LAST. The result is the reason why the stack ends, an enum walk_end.
+ */
+static uint32_t step_to_caller(struct stack_reader *reader, struct walk_process *image,
+			       bool *is_last)
+{
+	struct walk_scratch *s = &reader->scratch;
+	const uint64_t rip = s->regs[WALK_RIP], inside = rip - (s->is_caller ? 1 : 0);
+	const struct walk_mapping *mapping = find_code(image, inside);
+	const struct walk_rule *rule = NULL;
+	uint64_t va;
+	bool is_in_file;
+
+	*is_last = true;
+	if (!mapping) {
+		image->n_unmapped++;
+		return image->n == WALK_MAPPINGS ? WALK_FULL : WALK_NO_MAPPING;
+	}
+	if (s->stack.n == WALK_MAX_DEPTH)
+		return WALK_TOO_DEEP;
+	va = rip - mapping->bias;
+	is_in_file = mapping->table != WALK_NO_TABLE && !(va >> 32);
+	s->stack.frames[s->stack.n++] =
+		(is_in_file ? walk_frame_in_file(mapping->table, (uint32_t)va) : rip) |
+		(s->is_caller ? 0 : WALK_EXACT);
+	if (is_in_file)
+		rule = stack_walker_rule(reader->walker, mapping->table,
+					 (uint32_t)(inside - mapping->bias));
+	if (!rule)
+		return WALK_NO_RULE;
+	if (rule->flags & WALK_OUTERMOST)
+		return WALK_COMPLETE;
+	*is_last = false;
+	return leave_frame_by(s, rule);
+}
+
+static void begin_at(struct walk_scratch *s, const struct user_regs_struct *regs)
+{
+	const uint64_t first[WALK_REGISTERS] = {
+		[WALK_RBX] = regs->rbx, [WALK_RBP] = regs->rbp, [WALK_R12] = regs->r12,
+		[WALK_R13] = regs->r13, [WALK_R14] = regs->r14, [WALK_R15] = regs->r15,
+		[WALK_RSP] = regs->rsp, [WALK_RIP] = regs->rip,
+	};
+
+	memcpy(s->regs, first, sizeof(first));
+	s->is_caller = 0;
+	s->lost = 0;
+	s->calls_back = 0;
+	s->roots = 0;
+	s->parent = 0;
+	s->window_at = 0;
+	s->stack.n = 0;
+	s->stack.n_kernel = 0;
+}
+
+const struct walk_walked *stack_reader_walk(struct stack_reader *reader,
+					    const struct memory *memory, uint32_t tgid,
+					    const struct user_regs_struct *regs)
+{
+	struct walk_process *image = stack_walker_image(reader->walker, tgid);
+	struct walk_walked *stack = &reader->scratch.stack;
+	bool is_last = !image;
+
+	reader->memory = memory;
+	reader->n_pages = reader->next = 0;
+	begin_at(&reader->scratch, regs);
+	stack->end = image ? WALK_COMPLETE : WALK_NO_MAPPING;
+	while (!is_last && stack->end == WALK_COMPLETE)
+		stack->end = step_to_caller(reader, image, &is_last);
+	return stack;
+}
+
+/* ---- open and close ------------------------------------------------------------------------- */
+
+int stack_reader_open(struct ocp_ctx *ctx, struct stack_walker *walker, struct stack_reader **out)
+{
+	struct stack_reader *reader = calloc(1, sizeof(*reader));
+
+	*out = NULL;
+	if (reader)
+		reader->pages = calloc(PAGES, sizeof(*reader->pages));
+	if (!reader || !reader->pages) {
+		free(reader);
+		return ctx_no_memory(ctx);
+	}
+	reader->walker = walker;
+	*out = reader;
+	return 0;
+}
+
+void stack_reader_close(struct stack_reader *reader)
+{
+	if (!reader)
+		return;
+	free(reader->pages);
+	free(reader);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Walks the stack of a stopped thread in user space, without BPF: with the unwind tables of a stack
+ * walker, and by the same steps from frame to frame as the BPF programs (bpf/walk_frame.bpf.h).
+ */
+#ifndef UNWIND_STACK_READER_H
+#define UNWIND_STACK_READER_H
+
+#include <linux/types.h>
+#include <stdint.h>
+#include <sys/user.h>
+#include "base/ctx.h"
+#include "look/memory.h"
+#include "unwind/stack_walker.h"
+#include "walk.h"
+
+struct stack_reader;
+
+/* WALKER has no BPF maps, and is closed after the reader. */
+int stack_reader_open(struct ocp_ctx *ctx, struct stack_walker *walker, struct stack_reader **out);
+void stack_reader_close(struct stack_reader *reader);
+
+/*
+ * Walk the stack of a stopped thread with the registers REGS, which belongs to process TGID, whose
+ * memory is MEMORY. The result has no frames in the kernel. It is valid until the next walk.
+ * Allocates nothing, and makes one system call for each page that it reads.
+ */
+const struct walk_walked *stack_reader_walk(struct stack_reader *reader,
+					    const struct memory *memory, uint32_t tgid,
+					    const struct user_regs_struct *regs);
+
+#endif

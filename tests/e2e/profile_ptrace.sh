@@ -1,0 +1,132 @@
+#!/usr/bin/env bash
+# `profile --engine ptrace`: samples without BPF and without privileges. profile_stacks.sh has the stacks, profile_shares.sh
+# the shares of time, the unit test thread_stop the stops.
+#
+# needs: fixtures ocaml/profiled
+# takes: 20 s
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/profile_lib.sh"
+. "$(dirname "$0")/kills_lib.sh"
+
+AS_USER=(setpriv --reuid 12345 --regid 12345 --clear-groups --inh-caps=-all)
+
+# The tool and the program where each user may execute them.
+for_each_user() {
+	need_root
+	need_command setpriv
+	chmod 755 "$TMP" "$(dirname "$TMP")"
+	cp "$TOOL" "$PROFILED" "$TMP"
+	TOOL=$TMP/ocaml-probes
+}
+
+# A user profiles an own program. All stacks are whole, and the samples stand for no more CPU time than there was.
+test_a_user_without_privileges() {
+	local before
+	for_each_user
+	start_target "${AS_USER[@]}" "$TMP/profiled" cpu
+	await_line ready
+	tell "run 1000"
+	before=$(cut -d' ' -f1 "/proc/$TARGET/schedstat")
+	for_ticks 50 "${AS_USER[@]}" "$TOOL" profile -pid "$TARGET" --hz 997 --json >"$TMP/json" || fail "$(cat "$TMP/err")"
+	eq "$(head -n 1 "$TMP/err")" "ocaml-probes: engine: ptrace, since BPF is not available: measuring: ocaml-probes lacks CAP_BPF and CAP_PERFMON" \
+		"the reason"
+	holds python3 - "$TMP/json" "$before" "$(cut -d' ' -f1 "/proc/$TARGET/schedstat")" <<'PY'
+import json, sys
+profile, before, after = json.load(open(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3])
+assert profile["engine"] == "ptrace" and profile["truncated"] == 0 and profile["lost"] == 0, profile["losses"]
+assert profile["samples"] >= 20 and 0 < profile["ns"] <= after - before, (profile["ns"], after - before)
+assert profile["ns"] == sum(stack["ns"] for stack in profile["stacks"])
+for stack in profile["stacks"]:
+    assert stack["frames"][0]["function"] == "_start", stack
+PY
+	# The program runs on, and nobody traces it.
+	eq "$(sed -n 's/^TracerPid:.//p' "/proc/$TARGET/status")" 0 "its tracer"
+	let_work 10
+}
+
+# Processes of another user are not sampled.
+test_a_process_of_another_user() {
+	local status=0
+	for_each_user
+	start_work "$PROFILED" cpu
+	"${AS_USER[@]}" "$TOOL" profile -pid "$TARGET" --engine ptrace --for 100ms >"$TMP/out" 2>"$TMP/err" || status=$?
+	eq "$status $(head -n 1 "$TMP/err")" "3 ocaml-probes: pid $TARGET (profiled): belongs to uid 0, you are uid 12345" "the refusal"
+	eq "$(cat "$TMP/out")" "" "the output"
+}
+
+# A tool that is killed at any call leaves the program running, and not traced.
+test_sigkill() {
+	local call calls
+	start_work "$PROFILED" cpu
+	list_calls "$TOOL" profile -q -pid "$TARGET" --engine ptrace --hz 50 --for 200ms
+	calls=$(spread_calls 12)
+	for call in $calls; do
+		kill_if_reached "$call" "$TOOL" profile -q -pid "$TARGET" --engine ptrace --hz 50 --for 200ms || continue
+		wait_for "grep -q '^TracerPid:.0' /proc/$TARGET/status"
+		let_work 2
+	done
+}
+
+# A process that another process traces is refused. If the tracer comes later, samples are missed.
+test_another_tracer() {
+	local status=0
+	need_command strace
+	start_work "$PROFILED" cpu
+	background strace -qq -e trace=none -p "$TARGET" 2>"$TMP/strace"
+	STRACE=$!
+	wait_for "! grep -q '^TracerPid:.0' /proc/$TARGET/status"
+	"$TOOL" profile -pid "$TARGET" --engine ptrace --for 300ms >"$TMP/out" 2>"$TMP/err" || status=$?
+	eq "$status $(head -n 1 "$TMP/err")" "6 ocaml-probes: pid $TARGET (profiled): is being traced by pid $STRACE (strace)" "the refusal"
+	kill "$STRACE"
+	wait_for "grep -q '^TracerPid:.0' /proc/$TARGET/status"
+	background "$TOOL" profile -pid "$TARGET" --engine ptrace >"$TMP/out" 2>"$TMP/err"
+	PROFILE=$!
+	wait_for 'grep -q sampling "$TMP/err"'
+	let_work 30
+	background strace -qq -e trace=none -p "$TARGET" 2>"$TMP/strace"
+	STRACE=$!
+	wait_for "! grep -q '^TracerPid:.0' /proc/$TARGET/status"
+	let_work 30
+	kill "$STRACE"
+	kill -INT "$PROFILE"
+	wait "$PROFILE" || fail "$(cat "$TMP/err")"
+	finds 'Profiled\.fib' "$TMP/out" || fail "$(cat "$TMP/out")"
+	holds grep -q '^[0-9]* samples missed: a thread began to wait before it was stopped, or had another tracer$' "$TMP/out"
+}
+
+# Another program that the process executes is not sampled.
+test_exec() {
+	start_target bash -c 'read -r; for ((i = 0; i < 200000; i++)); do :; done; exec "$0" cpu' "$PROFILED"
+	background "$TOOL" profile -pid "$TARGET" --engine ptrace --folded --hz 997 >"$TMP/folded" 2>"$TMP/err"
+	PROFILE=$!
+	wait_for 'grep -q sampling "$TMP/err"'
+	tell ''
+	await_line ready
+	tell "run 60"
+	let_work 100
+	kill -INT "$PROFILE" 2>/dev/null || :
+	wait "$PROFILE" || fail "$(cat "$TMP/err")"
+	holds test -s "$TMP/folded"
+	! holds grep -q 'Profiled\.' "$TMP/folded" || fail "it goes on after the exec: $(cat "$TMP/folded")"
+}
+
+expect_error() { # STATUS MESSAGE ARG...
+	local status=0 expected=$1 message=$2
+	shift 2
+	"$TOOL" profile "$@" >"$TMP/out" 2>"$TMP/err" || status=$?
+	eq "$status $(head -n 1 "$TMP/err")" "$expected ocaml-probes: $message" "profile $*"
+	eq "$(cat "$TMP/out")" "" "output of profile $*"
+}
+
+test_errors() {
+	expect_error 2 "profile: --engine 'inside': not bpf or ptrace" -pid 1 --engine inside
+	expect_error 2 "profile: --engine ptrace excludes --off-cpu" -pid 1 --engine ptrace --off-cpu
+	expect_error 2 "profile: --engine ptrace excludes --alloc" -pid 1 --engine ptrace --alloc
+	expect_error 5 "pid 4194304: no such process" -pid 4194304 --engine ptrace
+	cp "$PROFILED" "$TMP/nobody-runs-this"
+	expect_error 5 "$TMP/nobody-runs-this: no process runs this file, and the engine ptrace samples only processes that run already" \
+		--exe "$TMP/nobody-runs-this" --engine ptrace
+}
+
+run_tests "$@"
