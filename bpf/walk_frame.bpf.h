@@ -85,7 +85,8 @@ static __always_inline __u64 load_parent(struct walk_scratch *s, __u64 root)
 	    words[CONT_STACK] == NULL_STACK)
 		return 0;
 	if (words[CONT_HEADER] >> SIZE_SHIFT != 1 &&
-	    (words[CONT_HEADER] >> SIZE_SHIFT != 2 || load_word(s, value + 8, &last) || last != ZERO))
+	    (words[CONT_HEADER] >> SIZE_SHIFT != 2 || load_word(s, value + 8, &last) ||
+	     last != ZERO))
 		return 0;
 	return words[CONT_STACK] - 1;
 }

@@ -391,8 +391,8 @@ int profile_make(struct ocp_ctx *ctx, const struct profile_reading *reading,
 		.stacks = calloc(reading->n + 1, sizeof(*profile->stacks)),
 		.stack_losses = *of_stacks,
 		.losses = *losses,
-		.lost_otherwise = reading->n_without_stack + reading->n_without_words +
-				  reading->n_missed,
+		.lost_otherwise =
+			reading->n_without_stack + reading->n_without_words + reading->n_missed,
 		.lost = of_stacks->full + of_stacks->collisions + of_stacks->ended[WALK_BUSY] +
 			losses->counts_full + losses->waits_full,
 	};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Samples the stacks of processes: loads and attaches bpf/profile.bpf.c, or, where BPF is not
- * permitted, stops threads by ptrace(2) (thread_sampler.h). The order of calls is open, add_process (any number of times, also later), start, refresh (about once a second), stop,
- * read, close.
+ * permitted, stops threads by ptrace(2) (thread_sampler.h). The order of calls is open,
+ * add_process (any number of times, also later), start, refresh (about once a second), stop, read,
+ * close.
  */
 #ifndef PROFILE_PROFILER_H
 #define PROFILE_PROFILER_H
@@ -72,7 +73,7 @@ struct profile_reading {
 	 * process traced
 	 */
 	size_t n_missed;
-	size_t n_without_stack;	 /* samples whose stack was missing when the stacks were read */
+	size_t n_without_stack; /* samples whose stack was missing when the stacks were read */
 	/*
 	 * samples of minor heaps in processes that ended before we read how many words they had
 	 * allocated

@@ -36,21 +36,21 @@ struct thread_ran {
 	uint64_t n_slices; /* how often the thread got a CPU */
 };
 
-struct sampled_thread {
+struct sampler_thread {
 	pid_t tid;
-	int ran_fd, state_fd; /* /proc/PID/task/TID/schedstat and stat */
-	uint64_t sampled_ns;  /* the CPU time of the thread at its last sample */
+	int ran_fd, state_fd;	/* /proc/PID/task/TID/schedstat and stat */
+	uint64_t sampled_ns;	/* the CPU time of the thread at its last sample */
 	struct thread_ran seen; /* at the last look */
 	bool was_running;	/* at the last look */
 };
 
-struct sampled_process {
+struct sampler_process {
 	pid_t pid;
 	struct memory *memory;
 	int task_fd;	   /* /proc/PID/task */
 	nlink_t n_links;   /* of the directory: changes with the number of threads */
 	int64_t listed_ms; /* when the threads were listed */
-	struct sampled_thread *threads;
+	struct sampler_thread *threads;
 	size_t n;
 	bool is_gone; /* it has ended, or executes another program */
 };
@@ -72,12 +72,12 @@ struct thread_sampler {
 	struct stack_reader *reader;
 
 	pthread_t thread;
-	bool is_running; /* `thread` has to be joined */
+	bool is_running;      /* `thread` has to be joined */
 	pthread_mutex_t lock; /* for all members below, for the walker and for the reader */
 	pthread_cond_t wake;
 	bool ends;   /* a request to the thread */
 	bool is_out; /* the thread has ended by itself: see thread_stop_run() */
-	struct sampled_process *processes;
+	struct sampler_process *processes;
 	size_t n_processes;
 	struct counted_stack *counts;
 	size_t n_counts, n_frames;
@@ -171,7 +171,7 @@ static bool read_again(int fd, char *text, size_t room)
 }
 
 /* Return false if THREAD has ended. */
-static bool read_ran(const struct sampled_thread *thread, struct thread_ran *ran)
+static bool read_ran(const struct sampler_thread *thread, struct thread_ran *ran)
 {
 	char text[128], *end;
 
@@ -184,7 +184,7 @@ static bool read_ran(const struct sampled_thread *thread, struct thread_ran *ran
 }
 
 /* Return true if THREAD runs now, or waits for a CPU. */
-static bool is_running_now(const struct sampled_thread *thread)
+static bool is_running_now(const struct sampler_thread *thread)
 {
 	char text[512];
 	const char *end;
@@ -198,8 +198,8 @@ static bool is_running_now(const struct sampled_thread *thread)
 
 struct walk_job {
 	struct thread_sampler *sampler;
-	const struct sampled_process *process;
-	const struct sampled_thread *thread;
+	const struct sampler_process *process;
+	const struct sampler_thread *thread;
 	struct thread_ran ran;		  /* at the stop */
 	const struct walk_walked *walked; /* NULL: there is no sample */
 };
@@ -244,7 +244,7 @@ static void walk_stopped(const struct user_regs_struct *regs, void *arg)
 					(uint32_t)job->process->pid, regs);
 }
 
-static void read_name(const struct sampled_process *process, pid_t tid,
+static void read_comm(const struct sampler_process *process, pid_t tid,
 		      char comm[THREAD_NAME_BYTES])
 {
 	char path[32], raw[THREAD_NAME_BYTES + 1] = "";
@@ -263,13 +263,13 @@ static void read_name(const struct sampled_process *process, pid_t tid,
 }
 
 /* Stop THREAD, which runs, and count a sample. Return an error of thread_stop_run(). */
-static int sample_thread(struct thread_sampler *s, struct sampled_process *process,
-			 struct sampled_thread *thread)
+static int sample_thread(struct thread_sampler *s, struct sampler_process *process,
+			 struct sampler_thread *thread)
 {
 	struct counted_stack key = { .tgid = (uint32_t)process->pid, .tid = (uint32_t)thread->tid };
 	struct walk_job job = { .sampler = s, .process = process, .thread = thread };
-	const int err = thread_stop_run(process->pid, thread->tid, walk_stopped, &job,
-					&s->stopped_ns);
+	const int err =
+		thread_stop_run(process->pid, thread->tid, walk_stopped, &job, &s->stopped_ns);
 
 	if (err == -EPERM)
 		s->n_refused++;
@@ -281,7 +281,7 @@ static int sample_thread(struct thread_sampler *s, struct sampled_process *proce
 		return 0;
 	}
 	if (s->by_thread)
-		read_name(process, thread->tid, key.comm);
+		read_comm(process, thread->tid, key.comm);
 	count_sample(s, &key, job.walked, job.ran.ns - thread->sampled_ns);
 	thread->sampled_ns = job.ran.ns;
 	return 0;
@@ -289,14 +289,14 @@ static int sample_thread(struct thread_sampler *s, struct sampled_process *proce
 
 /* ---- the threads of a process --------------------------------------------------------------- */
 
-static void close_thread(struct sampled_process *process, size_t i)
+static void close_thread(struct sampler_process *process, size_t i)
 {
 	close(process->threads[i].ran_fd);
 	close(process->threads[i].state_fd);
 	process->threads[i] = process->threads[--process->n];
 }
 
-static int open_of_thread(const struct sampled_process *process, pid_t tid, const char *name)
+static int open_of_thread(const struct sampler_process *process, pid_t tid, const char *name)
 {
 	char path[64];
 
@@ -305,14 +305,14 @@ static int open_of_thread(const struct sampled_process *process, pid_t tid, cons
 }
 
 /* IS_NEW: the thread has started since the sampling began, so all its CPU time counts. */
-static void add_sampled_thread(struct sampled_process *process, pid_t tid, bool is_new)
+static void add_sampled_thread(struct sampler_process *process, pid_t tid, bool is_new)
 {
-	struct sampled_thread thread = {
+	struct sampler_thread thread = {
 		.tid = tid,
 		.ran_fd = open_of_thread(process, tid, "schedstat"),
 		.state_fd = open_of_thread(process, tid, "stat"),
 	};
-	struct sampled_thread *added = NULL;
+	struct sampler_thread *added = NULL;
 
 	if (thread.ran_fd >= 0 && thread.state_fd >= 0 && read_ran(&thread, &thread.seen))
 		added = array_add(process->threads, process->n);
@@ -327,7 +327,7 @@ static void add_sampled_thread(struct sampled_process *process, pid_t tid, bool 
 		close(thread.state_fd);
 }
 
-static bool has_thread(const struct sampled_process *process, pid_t tid)
+static bool has_thread(const struct sampler_process *process, pid_t tid)
 {
 	for (size_t i = 0; i < process->n; i++)
 		if (process->threads[i].tid == tid)
@@ -336,7 +336,7 @@ static bool has_thread(const struct sampled_process *process, pid_t tid)
 }
 
 /* Add the threads of PROCESS that are not in its list. */
-static void list_threads(struct sampled_process *process, bool are_new)
+static void list_threads(struct sampler_process *process, bool are_new)
 {
 	const int fd = openat(process->task_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -355,7 +355,7 @@ static void list_threads(struct sampled_process *process, bool are_new)
 }
 
 /* List the threads if their number has changed, and once in LIST_MS. */
-static void update_threads(struct sampled_process *process)
+static void update_threads(struct sampler_process *process)
 {
 	const int64_t now_ms = clock_ms();
 	struct stat st;
@@ -370,10 +370,10 @@ static void update_threads(struct sampled_process *process)
 }
 
 /*
- * Return true if THREAD runs now, or waits for a CPU, and set thread->seen to RAN. A thread that was
- * not running at the last look and has got no CPU since then waits: its state need not be read.
+ * Set thread->seen to RAN, and return true if THREAD runs now, or waits for a CPU. A thread that
+ * did not run at the last look and has got no CPU since then waits: its state need not be read.
  */
-static bool look_at(struct sampled_thread *thread, const struct thread_ran *ran)
+static bool look_at(struct sampler_thread *thread, const struct thread_ran *ran)
 {
 	const bool may_run = thread->was_running || ran->ns != thread->seen.ns ||
 			     ran->n_slices != thread->seen.n_slices;
@@ -384,11 +384,11 @@ static bool look_at(struct sampled_thread *thread, const struct thread_ran *ran)
 }
 
 /* Sample the threads of PROCESS that run. Return -ETIMEDOUT if a thread has not stopped. */
-static int sample_process(struct thread_sampler *s, struct sampled_process *process)
+static int sample_process(struct thread_sampler *s, struct sampler_process *process)
 {
 	update_threads(process);
 	for (size_t i = process->n; i-- > 0 && !process->is_gone;) {
-		struct sampled_thread *thread = &process->threads[i];
+		struct sampler_thread *thread = &process->threads[i];
 		struct thread_ran ran;
 
 		if (!read_ran(thread, &ran))
@@ -437,8 +437,7 @@ static void *sampler_main(void *arg)
 			time_of(start_ns + (int64_t)(share * (double)interval_ns));
 		int64_t late_ns;
 
-		while (!s->ends &&
-		       pthread_cond_timedwait(&s->wake, &s->lock, &until) != ETIMEDOUT)
+		while (!s->ends && pthread_cond_timedwait(&s->wake, &s->lock, &until) != ETIMEDOUT)
 			;
 		/* After -ETIMEDOUT, this thread has to end: see thread_stop_run(). */
 		s->is_out = !s->ends && sample_all(s) != 0;
@@ -528,8 +527,8 @@ int thread_sampler_read(struct thread_sampler *s, struct profile_reading *readin
 		memcpy(sample->comm, count->comm, sizeof(sample->comm));
 	}
 	reading->stack_losses = s->stack_losses;
-	reading->losses = (struct profile_losses){ .counts_full = s->counts_full,
-						   .run_ns = s->stopped_ns };
+	reading->losses =
+		(struct profile_losses){ .counts_full = s->counts_full, .run_ns = s->stopped_ns };
 	reading->n_missed = s->n_late + s->n_refused;
 	reading->n_processes = s->n_processes;
 	pthread_mutex_unlock(&s->lock);
@@ -545,7 +544,7 @@ const struct stack_walker *thread_sampler_walker(const struct thread_sampler *s)
 
 int thread_sampler_add_process(struct thread_sampler *s, pid_t pid)
 {
-	struct sampled_process process = { .pid = pid, .task_fd = -1 }, *added;
+	struct sampler_process process = { .pid = pid, .task_fd = -1 }, *added;
 	char path[PROC_PATH_BYTES];
 	struct proc_status status;
 	int err = proc_status_read(s->ctx, pid, &status);
@@ -624,7 +623,7 @@ void thread_sampler_close(struct thread_sampler *s)
 		return;
 	thread_sampler_stop(s);
 	for (size_t i = 0; i < s->n_processes; i++) {
-		struct sampled_process *process = &s->processes[i];
+		struct sampler_process *process = &s->processes[i];
 
 		while (process->n)
 			close_thread(process, process->n - 1);

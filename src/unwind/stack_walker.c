@@ -68,9 +68,9 @@ struct known_walked_file {
 	dev_t dev; /* device, as stat() gives it */
 	ino_t ino;
 	struct walk_inode inode; /* the file in its first mapping, as BPF programs know it */
-	int table_fd;		/* the BPF map of the rows; -1: no map */
-	struct walk_row *rows;	/* the rows, if no BPF programs walk; otherwise NULL */
-	char *why_none; /* why the file has no unwind table; NULL if the file has one */
+	int table_fd;		 /* the BPF map of the rows; -1: no map */
+	struct walk_row *rows;	 /* the rows, if no BPF programs walk; otherwise NULL */
+	char *why_none;		 /* why the file has no unwind table; NULL if the file has one */
 	bool is_told;
 };
 

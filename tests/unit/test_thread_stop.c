@@ -29,7 +29,7 @@ static struct shared {
 	atomic_ulong turns; /* of the loop of the second thread */
 	atomic_int received;
 	atomic_int tid; /* of the second thread */
-} *shared;
+} * shared;
 
 static int setup(void **state)
 {

@@ -52,8 +52,9 @@ static int wait_for_stop(pid_t pid, pid_t *tid, int *signal)
 	}
 }
 
-int thread_stop_run(pid_t pid, pid_t tid, void (*work)(const struct user_regs_struct *regs, void *arg),
-		    void *arg, uint64_t *stopped_ns)
+int thread_stop_run(pid_t pid, pid_t tid,
+		    void (*work)(const struct user_regs_struct *regs, void *arg), void *arg,
+		    uint64_t *stopped_ns)
 {
 	struct user_regs_struct regs;
 	int64_t since_ns;

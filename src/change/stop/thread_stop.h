@@ -25,7 +25,8 @@
  * traced until the calling thread ends: end the calling thread at once, so that the kernel detaches
  * the traced one. PID must not be a child of this process.
  */
-int thread_stop_run(pid_t pid, pid_t tid, void (*work)(const struct user_regs_struct *regs, void *arg),
-		    void *arg, uint64_t *stopped_ns);
+int thread_stop_run(pid_t pid, pid_t tid,
+		    void (*work)(const struct user_regs_struct *regs, void *arg), void *arg,
+		    uint64_t *stopped_ns);
 
 #endif
