@@ -62,6 +62,27 @@ test_cpu_by_ptrace() {
 	check_shares
 }
 
+# A program that runs for a tenth of a millisecond at a time and then sleeps: most samples are where it runs. A sampler that
+# takes each thread in state R finds most of them where they have just been woken.
+test_short_runs_by_ptrace() {
+	need_command ocamlopt
+	cat >"$TMP/bursts.ml" <<-'ML'
+		let rec fib n = if n < 2 then n else fib (n - 1) + fib (n - 2)
+		let () =
+		  print_endline "ready";
+		  while true do
+		    ignore (Sys.opaque_identity (fib 21));
+		    Unix.sleepf 0.001
+		  done
+	ML
+	(cd "$TMP" && ocamlopt -I +unix unix.cmxa bursts.ml -o bursts 2>bursts.err) || fail "$(cat "$TMP/bursts.err")"
+	start_target "$TMP/bursts"
+	await_line ready
+	for_ticks 40 "$TOOL" profile -pid "$TARGET" --engine ptrace --hz 997 --folded >"$TMP/folded" || fail "$(cat "$TMP/err")"
+	holds awk '{ n += $NF } /Bursts.fib/ { runs += $NF } END { print runs " of " n; exit !(n >= 20 && runs >= 0.6 * n) }' "$TMP/folded" ||
+		fail "$(cat "$TMP/folded")"
+}
+
 test_stripped() {
 	strip -o "$TMP/profiled" "$PROFILED"
 	profile_preferred "$TMP/profiled" cpu 2 --folded --hz 4999
