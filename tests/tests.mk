@@ -13,9 +13,12 @@ include tests/fuzz/fuzz.mk
 profile_driver := $(O)/tests/profile/write_profile
 stopped_walker := $(O)/tests/profile/walk_stopped
 
+# Benchmarks that use functions of src: `make bench` must find them as they are.
+bench_internals := $(addprefix $(O)/bench/,gauges inside_times tables)
+
 # Without T=NAME, the unit tests run with sanitizers only.
 .PHONY: build-tests run-tests unit-tests test-drivers
-build-tests: all ocaml fixtures $(if $(T),unit-tests,test-drivers) ocaml5 $(injector)
+build-tests: all ocaml fixtures $(if $(T),,$(bench_internals)) $(if $(T),unit-tests,test-drivers) ocaml5 $(injector)
 	+@$(MAKE) --no-print-directory ASAN=1 O=$(O)/asan unit-tests fuzzers $(O)/asan/ocaml-probes \
 		$(O)/asan/ocaml-probes-link $(O)/asan/ocaml-probes-serve $(O)/asan/ocaml-probes-top
 run-tests: build-tests

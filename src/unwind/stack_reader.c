@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 /* Pages of the memory of a process. A stack of 1024 frames seldom has more than 64 KiB. */
 enum { PAGE_BYTES = 4096, PAGES = 16 };
 
@@ -15,14 +17,21 @@ struct page_copy {
 	uint8_t bytes[PAGE_BYTES];
 };
 
+/* The rule of a place in a file: places on stacks repeat, and a search takes longer than a step. */
+struct cached_rule {
+	uint64_t place; /* a frame without WALK_EXACT; 0: the entry is unused */
+	const struct walk_rule *rule;
+};
+
 struct stack_reader {
 	struct walk_scratch scratch; /* the first member: see read_walked() */
 	struct stack_walker *walker;
 	const struct memory *memory;
 	/* Copies of pages of `memory`. They are valid for one walk. */
 	struct page_copy *pages;
-	size_t n_pages; /* how many of `pages` are in use */
-	size_t next;	/* the page that the next copy replaces */
+	size_t n_pages;		   /* how many of `pages` are in use */
+	size_t next;		   /* the page that the next copy replaces */
+	struct cached_rule *cache; /* WALK_CACHE entries */
 };
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -90,6 +99,19 @@ static const struct walk_mapping *find_code(const struct walk_process *image, ui
 	return low && address < image->mappings[low - 1].end ? &image->mappings[low - 1] : NULL;
 }
 
+/* The rule of a place never changes, so cached rules stay valid. */
+static const struct walk_rule *rule_at(struct stack_reader *reader, uint32_t table, uint32_t va)
+{
+	const uint64_t place = walk_frame_in_file(table, va);
+	struct cached_rule *cached = &reader->cache[hash_word(HASH_START, place) % WALK_CACHE];
+
+	if (cached->place != place) {
+		cached->place = place;
+		cached->rule = stack_walker_rule(reader->walker, table, va);
+	}
+	return cached->rule;
+}
+
 /*
  * Add the current frame to the stack, and step to its caller. Returns WALK_COMPLETE if there is a
  * caller; otherwise sets *IS_LAST. The result is the reason why the stack ends, an enum walk_end.
@@ -117,8 +139,7 @@ static uint32_t step_to_caller(struct stack_reader *reader, struct walk_process 
 		(is_in_file ? walk_frame_in_file(mapping->table, (uint32_t)va) : rip) |
 		(s->is_caller ? 0 : WALK_EXACT);
 	if (is_in_file)
-		rule = stack_walker_rule(reader->walker, mapping->table,
-					 (uint32_t)(inside - mapping->bias));
+		rule = rule_at(reader, mapping->table, (uint32_t)(inside - mapping->bias));
 	if (!rule)
 		return WALK_NO_RULE;
 	if (rule->flags & WALK_OUTERMOST)
@@ -172,8 +193,10 @@ int stack_reader_open(struct ocp_ctx *ctx, struct stack_walker *walker, struct s
 	*out = NULL;
 	if (reader)
 		reader->pages = calloc(PAGES, sizeof(*reader->pages));
-	if (!reader || !reader->pages) {
-		free(reader);
+	if (reader)
+		reader->cache = calloc(WALK_CACHE, sizeof(*reader->cache));
+	if (!reader || !reader->pages || !reader->cache) {
+		stack_reader_close(reader);
 		return ctx_no_memory(ctx);
 	}
 	reader->walker = walker;
@@ -186,5 +209,6 @@ void stack_reader_close(struct stack_reader *reader)
 	if (!reader)
 		return;
 	free(reader->pages);
+	free(reader->cache);
 	free(reader);
 }

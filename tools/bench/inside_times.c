@@ -57,7 +57,7 @@ static int find_sites(struct bench *b)
 
 		b->sites[i] = (struct inside_site){
 			.addr = live->sites[i].addr,
-			.semaphore = has_one ? live->semaphores[probe->first_semaphore].addr : 0,
+			.semaphore = has_one ? live->semaphores[probe->first_semaphore] : 0,
 		};
 	}
 	return 0;
