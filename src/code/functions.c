@@ -398,20 +398,21 @@ static int take_function_symbol(void *data, const Elf64_Sym *sym)
 {
 	struct functions *f = data;
 	const unsigned int type = ELF64_ST_TYPE(sym->st_info);
+	/* OCaml 5.5 gives the symbol of a frame table the type STT_OBJECT. */
+	const bool is_label = type == STT_NOTYPE || type == STT_OBJECT;
 	const char *symbol;
 	int found;
 
 	f->n_taken++;
-	if ((type != STT_NOTYPE && type != STT_FUNC && type != STT_GNU_IFUNC) ||
-	    sym->st_shndx == SHN_UNDEF)
+	if ((!is_label && type != STT_FUNC && type != STT_GNU_IFUNC) || sym->st_shndx == SHN_UNDEF)
 		return 0;
 	symbol = usable_symbol_name(f, sym);
 	if (!symbol)
 		return 0;
 	found = units_add(f->ctx, &f->units, symbol, sym->st_value);
-	if (found == 0 && type == STT_NOTYPE && !f->is_flambda)
+	if (found == 0 && is_label && !f->is_flambda)
 		f->is_flambda = is_closure(symbol);
-	if (found != 0 || type == STT_NOTYPE)
+	if (found != 0 || is_label)
 		return found < 0 ? found : 0;
 	f->has_runtime |= strcmp(symbol, "caml_main") == 0 || strcmp(symbol, "caml_startup") == 0;
 	return add_defined_function(f, sym, symbol);
@@ -894,7 +895,7 @@ int functions_require_ocaml(struct ocp_ctx *ctx, const struct functions *functio
 {
 	if (functions->n_ocaml)
 		return 0;
-	if (functions_find_c(functions, "caml_interprete"))
+	if (functions_find_c(functions, "caml_startup_code"))
 		return program_kind_need_native(ctx, PROGRAM_BYTECODE, name);
 	if (functions->has_runtime)
 		return ctx_error(ctx, -ENODATA, "%s: has OCaml's runtime, but no native OCaml code",

@@ -109,7 +109,7 @@ import json, sys
 for f in json.load(sys.stdin)["functions"]:
     print(f["address"][2:].zfill(16), f["symbol"])' | sort)" \
 		"$(nm "$TMP/main" | sed -nE 's/^(\S+) [Tt] (caml[A-Z].*)/\1 \2/p' |
-			grep -vE '__code_(begin|end)$' | sort)" "symbols"
+			grep -vE '(__|\.)code_(begin|end)$' | sort)" "symbols"
 }
 
 # However it is linked, functions are the same; without debug information only the file is known.
@@ -187,7 +187,7 @@ Service.find/N 1 COST $TMP/dune__exe__Service.ml:19
 Service.next - COST $TMP/dune__exe__Service.ml:6
 Service.swap (2) COST $TMP/dune__exe__Service.ml:12"
 	# One of them can be named.
-	eq "$(nm "$TMP/main" | sed -nE 's/.* camlDune__exe__Service__find_([0-9]+)$/Service.find\/\1/p' | sort)" \
+	eq "$(nm "$TMP/main" | sed -nE 's/.* camlDune__exe__Service(__|\.)find_([0-9]+)$/Service.find\/\2/p' | sort)" \
 		"$(grep -o 'Service.find/[0-9]*' "$TMP/table" | sort)" "numbers"
 	# Whole names are names, too.
 	eq "$("$TOOL" functions -prog "$TMP/main" 'Stdlib\.List\.map$')" \
@@ -205,7 +205,7 @@ test_both_names() {
 	while read -r name symbols; do
 		"$TOOL" attach -pid "$TARGET" --count="fn:$name" --by-site --all --for 10ms >"$TMP/out" 2>&1 ||
 			fail "$name: $(cat "$TMP/out")"
-		eq "$(sed -nE 's/.* camlDune__exe__Service__([^ ]*)_[0-9]+[ +].*/\1/p' "$TMP/out" | sort | xargs)" \
+		eq "$(sed -nE 's/.* camlDune__exe__Service(__|\.)([^ ]*)_[0-9]+[ +].*/\2/p' "$TMP/out" | sort | xargs)" \
 			"$symbols" "$name"
 	done <<-'END'
 		Service.Late.Deep.walk walk
@@ -221,7 +221,7 @@ test_both_names() {
 		Service\.Late\.\(Deep\.wal[k]\|r.*\) go raising walk
 	END
 	"$TOOL" attach -pid "$TARGET" --count=fn:Service.raising --by-site --for 10ms >"$TMP/out"
-	grep -q "$(nm "$TMP/main" | sed -nE 's/.* (camlDune__exe__Service__raising_[0-9]+)$/\1/p' | sort -t_ -k7n | head -n 1)" \
+	grep -q "$(nm "$TMP/main" | sed -nE 's/.* (camlDune__exe__Service(__|\.)raising_[0-9]+)$/\1/p' | sort -V | head -n 1)" \
 		"$TMP/out" || fail "not the first: $(cat "$TMP/out")"
 	eq "$("$TOOL" functions -prog "$TMP/main" 'Service\.walk' | awk 'END { print NR, $1 }')" "2 Service.Late.Deep.walk"
 }
@@ -260,7 +260,7 @@ test_a_program_of_the_distribution() {
 import json, sys
 for f in json.load(sys.stdin)["functions"]:
     print(f["symbol"])' | sort)" \
-		"$(nm -D "$program" | sed -nE 's/^\S+ T (caml[A-Z].*)/\1/p' | grep -vE '__code_(begin|end)$' | sort)" \
+		"$(nm -D "$program" | sed -nE 's/^\S+ T (caml[A-Z].*)/\1/p' | grep -vE '(__|\.)code_(begin|end)$' | sort)" \
 		"symbols"
 	# Of the interface stdlib.mli and list.mli.
 	eq "$("$TOOL" functions -prog "$program" '\(List\.\(map2\|fold_left2\|rev\|length\)\|Stdlib\.(\^)\|Printf\.sprintf\)$' |
