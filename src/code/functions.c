@@ -103,7 +103,8 @@ bool function_path_common(const struct frametable *table, uint64_t va, uint64_t 
  * in List.iter have the path "Stdlib__List.iter" or, where the compiler has inlined a local
  * function, "Stdlib__List.iter.(fun)". Only an initialiser, the code that runs the top level of a
  * unit, has calls with the paths of several functions. Initialisers are recognised by their caller:
- * the code that ocamlopt makes when it links. The frame table of that code is the first one.
+ * the code that ocamlopt makes when it links. The frame table of that code is the first one. From
+ * OCaml 5.4 on, the path of a function that coerces a functor is only the unit.
  */
 
 struct bare_functions {
@@ -227,7 +228,7 @@ static int name_extent(struct bare_function_reader *r, const struct function_ext
 	n = strlen(path);
 	if (extent->is_initialiser)
 		kind = OCAML_INITIALISER;
-	else if (n > 5 && strcmp(path + n - 5, "(fun)") == 0)
+	else if (!strchr(path, '.') || (n > 5 && strcmp(path + n - 5, "(fun)") == 0))
 		kind = OCAML_ANONYMOUS;
 	return ocaml_name_of_path(path, kind, stamp, &name)
 		       ? fn(data, extent->va, extent->bytes, &name)

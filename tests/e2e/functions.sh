@@ -160,16 +160,16 @@ Service.swap null dune__exe__Service.ml" "static, and stripped"
 		    is_same = ("." + names[1]).endswith("." + names[0])
 		    assert is_same or full[address]["stamp"] != 0 and names[0].split(".")[0] in names[1].split("."), names
 		# Those are there that call OCaml functions, and none that calls nothing. (Some in the packs of the
-		# distribution have no debug information.)
+		# distribution, and the object in Dynarray, have no debug information.)
 		starts, callees = sorted(int(address, 16) for address in full), {}
 		for at, callee in (line.split(maxsplit=1) for line in open(sys.argv[3])):
 		    start = starts[bisect.bisect(starts, int(at, 16)) - 1]
-		    if int(at, 16) < start + full[hex(start)]["bytes"]:
+		    if start <= int(at, 16) < start + full[hex(start)]["bytes"]:
 		        callees.setdefault(hex(start), []).append(callee)
 		calling = {address for address, names in callees.items() if any(re.search("<caml[A-Z]", name) for name in names)}
 		left_out = [full[address]["name"] for address in calling - bare.keys()]
-		assert [name for name in left_out if not name.startswith("Dynlink_compilerlibs.")] == [], left_out
-		assert len(calling) > 1000 and bare.keys() <= callees.keys(), bare.keys() - callees.keys()
+		assert [name for name in left_out if not name.startswith(("Dynlink_compilerlibs.", "Dynarray.fun_"))] == [], left_out
+		assert len(calling) > 900 and bare.keys() <= callees.keys(), bare.keys() - callees.keys()
 	PY
 }
 
