@@ -99,11 +99,22 @@ without_lines() {
 	sed 's/:[0-9]*$//'
 }
 
+# Flambda makes other functions of these sources: it removes some, copies some, and gives some two entries.
+is_closure_compiler() {
+	[[ $(ocamlfind ocamlopt -config-var flambda) = false ]]
+}
+
 test_names_arity_and_lines() {
 	write_sources
 	build main
 	eq "$(listed "$TMP/main")" "$(told dune__exe__Service.ml dune__exe__Main.ml mylib__Util.ml)" "functions"
-	# Each symbol, once.
+}
+only_if test_names_arity_and_lines is_closure_compiler
+
+# Each symbol, once.
+test_symbols() {
+	write_sources
+	build main
 	eq "$("$TOOL" functions -prog "$TMP/main" --json | python3 -c '
 import json, sys
 for f in json.load(sys.stdin)["functions"]:
@@ -172,6 +183,7 @@ Service.swap null dune__exe__Service.ml" "static, and stripped"
 		assert len(calling) > 900 and bare.keys() <= callees.keys(), bare.keys() - callees.keys()
 	PY
 }
+only_if test_ways_of_linking is_closure_compiler
 
 # The table, with the numbers of functions that have one name.
 test_table() {
@@ -194,6 +206,7 @@ Service.swap (2) COST $TMP/dune__exe__Service.ml:12"
 		"$("$TOOL" functions -prog "$TMP/main" 'List\.map$')"
 	eq "$("$TOOL" functions -prog "$TMP/main" 'List\.map$' | awk 'END { print NR, $1, $2 }')" "2 List.map 2"
 }
+only_if test_table is_closure_compiler
 
 # The name that the symbol alone tells goes on to be one, unless a function has that name in full.
 test_both_names() {
@@ -225,6 +238,7 @@ test_both_names() {
 		"$TMP/out" || fail "not the first: $(cat "$TMP/out")"
 	eq "$("$TOOL" functions -prog "$TMP/main" 'Service\.walk' | awk 'END { print NR, $1 }')" "2 Service.Late.Deep.walk"
 }
+only_if test_both_names is_closure_compiler
 
 # What a program does not have is said in one sentence.
 test_names_that_are_not_there() {
@@ -298,6 +312,7 @@ print(top["version"], top["pid"], top["exe"], [(f["name"], f["arity"], f["image"
 	matches "$status $(cat "$TMP/out")" \
 		"^1 ocaml-probes: pid $$ \(.*bash\): not an OCaml program: it contains no OCaml runtime$"
 }
+only_if test_plugins_and_processes is_closure_compiler
 
 test_bad_input() {
 	local words expected message status
