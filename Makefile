@@ -89,7 +89,7 @@ tool_objs := $(tool_srcs:%.c=$(O)/%.o)
 link_objs := $(link_srcs:%.c=$(O)/%.o)
 link_part_objs := $(filter-out %/main.o,$(link_objs))
 # What is made of bpf/measure.bpf.c: see there.
-bpf_objects := measure_multi measure_full measure_slower measure_stacks measure_by measure_perf profile memprof
+bpf_objects := measure_multi measure_full measure_slower measure_stacks measure_by measure_perf profile memprof mapped
 bpf_skels := $(bpf_objects:%=$(O)/bpf/%.skel.h) $(O)/bpf/waiting.skel.h
 
 tool := $(O)/ocaml-probes
@@ -171,7 +171,7 @@ $(O)/bpf/measure_%.bpf.o: bpf/measure.bpf.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(compile_bpf)
 
-$(O)/bpf/profile.bpf.o $(O)/bpf/memprof.bpf.o $(O)/bpf/waiting.bpf.o: $(O)/bpf/%.bpf.o: bpf/%.bpf.c
+$(O)/bpf/profile.bpf.o $(O)/bpf/memprof.bpf.o $(O)/bpf/mapped.bpf.o $(O)/bpf/waiting.bpf.o: $(O)/bpf/%.bpf.o: bpf/%.bpf.c
 	$(say) BPF $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(compile_bpf)

@@ -103,7 +103,8 @@ bool function_path_common(const struct frametable *table, uint64_t va, uint64_t 
  * in List.iter have the path "Stdlib__List.iter" or, where the compiler has inlined a local
  * function, "Stdlib__List.iter.(fun)". Only an initialiser, the code that runs the top level of a
  * unit, has calls with the paths of several functions. Initialisers are recognised by their caller:
- * the code that ocamlopt makes when it links. The frame table of that code is the first one.
+ * the code that ocamlopt makes when it links. The frame table of that code is the first one. From
+ * OCaml 5.4 on, the path of a function that coerces a functor is only the unit.
  */
 
 struct bare_functions {
@@ -227,7 +228,7 @@ static int name_extent(struct bare_function_reader *r, const struct function_ext
 	n = strlen(path);
 	if (extent->is_initialiser)
 		kind = OCAML_INITIALISER;
-	else if (n > 5 && strcmp(path + n - 5, "(fun)") == 0)
+	else if (!strchr(path, '.') || (n > 5 && strcmp(path + n - 5, "(fun)") == 0))
 		kind = OCAML_ANONYMOUS;
 	return ocaml_name_of_path(path, kind, stamp, &name)
 		       ? fn(data, extent->va, extent->bytes, &name)
@@ -398,20 +399,21 @@ static int take_function_symbol(void *data, const Elf64_Sym *sym)
 {
 	struct functions *f = data;
 	const unsigned int type = ELF64_ST_TYPE(sym->st_info);
+	/* OCaml 5.5 gives the symbol of a frame table the type STT_OBJECT. */
+	const bool is_label = type == STT_NOTYPE || type == STT_OBJECT;
 	const char *symbol;
 	int found;
 
 	f->n_taken++;
-	if ((type != STT_NOTYPE && type != STT_FUNC && type != STT_GNU_IFUNC) ||
-	    sym->st_shndx == SHN_UNDEF)
+	if ((!is_label && type != STT_FUNC && type != STT_GNU_IFUNC) || sym->st_shndx == SHN_UNDEF)
 		return 0;
 	symbol = usable_symbol_name(f, sym);
 	if (!symbol)
 		return 0;
 	found = units_add(f->ctx, &f->units, symbol, sym->st_value);
-	if (found == 0 && type == STT_NOTYPE && !f->is_flambda)
+	if (found == 0 && is_label && !f->is_flambda)
 		f->is_flambda = is_closure(symbol);
-	if (found != 0 || type == STT_NOTYPE)
+	if (found != 0 || is_label)
 		return found < 0 ? found : 0;
 	f->has_runtime |= strcmp(symbol, "caml_main") == 0 || strcmp(symbol, "caml_startup") == 0;
 	return add_defined_function(f, sym, symbol);
@@ -894,7 +896,7 @@ int functions_require_ocaml(struct ocp_ctx *ctx, const struct functions *functio
 {
 	if (functions->n_ocaml)
 		return 0;
-	if (functions_find_c(functions, "caml_interprete"))
+	if (functions_find_c(functions, "caml_startup_code"))
 		return program_kind_need_native(ctx, PROGRAM_BYTECODE, name);
 	if (functions->has_runtime)
 		return ctx_error(ctx, -ENODATA, "%s: has OCaml's runtime, but no native OCaml code",

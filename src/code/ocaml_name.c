@@ -816,13 +816,13 @@ bool ocaml_name_of_path(const char *path, enum ocaml_name_kind kind, uint32_t st
 	if (kind == OCAML_INITIALISER) {
 		name->stamp = 0;
 		put_plain(&w, "entry", 5);
-	} else if (!path[unit_bytes] || !*rest) {
-		return false;
 	} else if (kind == OCAML_ANONYMOUS) {
 		char number[16];
 
 		snprintf(number, sizeof(number), "fun_%" PRIu32, stamp);
 		put_plain(&w, number, strlen(number));
+	} else if (!path[unit_bytes] || !*rest) {
+		return false;
 	} else {
 		last = last_part(rest);
 		put_parts(&w, rest, last);

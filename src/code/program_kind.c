@@ -22,9 +22,10 @@ static enum program_kind kind_of_nameless(struct ocp_ctx *ctx, struct elf_file *
 static int read_names(struct ocp_ctx *ctx, struct elf_file *elf, enum program_kind *kind,
 		      bool *is_stripped)
 {
-	enum { INTERPRETER, FRAMETABLE, PLUGIN, N_NAMES };
+	enum { BYTECODE, FRAMETABLE, PLUGIN, N_NAMES };
 	struct named_symbol names[N_NAMES] = {
-		[INTERPRETER] = { .name = "caml_interprete" },
+		/* OCaml 5.4 renamed the interpreter, caml_interprete. */
+		[BYTECODE] = { .name = "caml_startup_code" },
 		[FRAMETABLE] = { .name = "caml_frametable" },
 		[PLUGIN] = { .name = "caml_plugin_header" },
 	};
@@ -32,7 +33,7 @@ static int read_names(struct ocp_ctx *ctx, struct elf_file *elf, enum program_ki
 
 	if (err)
 		return err;
-	if (names[INTERPRETER].is_defined)
+	if (names[BYTECODE].is_defined)
 		*kind = PROGRAM_BYTECODE;
 	else if (names[FRAMETABLE].is_defined || names[PLUGIN].is_defined)
 		*kind = PROGRAM_NATIVE;

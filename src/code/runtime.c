@@ -77,7 +77,7 @@ enum {
 
 static const char *const symbol_names[FACT_CODE] = {
 	[FRAMETABLE] = "caml_frametable",
-	[BYTECODE] = "caml_interprete",
+	[BYTECODE] = "caml_startup_code",
 	[SYS_BEGIN_OLD] = "camlStdlib__sys__data_begin",
 	[SYS_END_OLD] = "camlStdlib__sys__data_end",
 	[SYS_BEGIN_4] = "camlStdlib__Sys__data_begin",

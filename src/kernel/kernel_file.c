@@ -12,19 +12,25 @@
  * If no inotify instance can be made (each user has a limit), the numbers of stat(2) are used.
  *
  * A uprobe on a file of an overlayfs is a uprobe on the file in the lower layer. Other overlays
- * (the containers of one image) can run the same file of the lower layer.
+ * (the containers of one image) can run the same file of the lower layer. Mappings, too, have the
+ * inode of the file in the lower layer. User space cannot see that inode in every version of Linux,
+ * since /proc/PID/maps may show the inode of the overlay: bpf/mapped.bpf.c reads it.
  */
 #include "kernel/kernel_file.h"
 
+#include <bpf/bpf.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <sys/inotify.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
+
+#include "mapped.skel.h"
 
 static bool ask_inotify(const char *path, struct kernel_file *file)
 {
@@ -71,4 +77,37 @@ bool kernel_file_is_layered(int fd)
 	struct statfs fs;
 
 	return fstatfs(fd, &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC;
+}
+
+/* Set *FILE to the file that this process has mapped at PAGE. */
+static int ask_bpf(const void *page, struct kernel_file *file)
+{
+	LIBBPF_OPTS(bpf_test_run_opts, run);
+	struct mapped_bpf *skel = mapped_bpf__open();
+	int err = skel ? mapped_bpf__load(skel) : -ENOMEM;
+
+	if (!err) {
+		skel->bss->address = (uint64_t)page;
+		if (bpf_prog_test_run_opts(skel->progs.find_mapped.prog_fd, &run) != 0)
+			err = -errno;
+		else if (!skel->bss->ino)
+			err = -ENOENT;
+		*file = (struct kernel_file){ .dev = skel->bss->dev, .ino = skel->bss->ino };
+	}
+	if (skel)
+		mapped_bpf__destroy(skel);
+	return err;
+}
+
+int kernel_file_find_mapped(int fd, struct kernel_file *file)
+{
+	const size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+	void *page = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+	int err;
+
+	if (page == MAP_FAILED)
+		return -errno;
+	err = ask_bpf(page, file);
+	munmap(page, bytes);
+	return err;
 }

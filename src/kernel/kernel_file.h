@@ -20,4 +20,10 @@ int kernel_file_find(const char *path, struct kernel_file *file);
 /* Return true if the file FD is on overlayfs. Then files of other overlays can share its code. */
 bool kernel_file_is_layered(int fd);
 
+/*
+ * Find the identity of the file that is mapped when FD is mapped: on overlayfs, the file in the
+ * layer below. Return 0 or a negative errno.
+ */
+int kernel_file_find_mapped(int fd, struct kernel_file *file);
+
 #endif

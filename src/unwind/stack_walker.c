@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "kernel/kernel_file.h"
 #include "kernel/maps.h"
 #include "process/mapped_files.h"
 #include "look/maps.h"
@@ -67,7 +68,7 @@ struct known_walked_file {
 	char *path;
 	dev_t dev; /* device, as stat() gives it */
 	ino_t ino;
-	struct walk_inode inode; /* the file in its first mapping, as BPF programs know it */
+	struct walk_inode inode; /* the file as BPF programs know it; see mapped_inode() */
 	int table_fd;		 /* the BPF map of the rows; -1: no map */
 	struct walk_row *rows;	 /* the rows, if no BPF programs walk; otherwise NULL */
 	char *why_none;		 /* why the file has no unwind table; NULL if the file has one */
@@ -260,6 +261,20 @@ static int extend_files(struct stack_walker *w)
 }
 
 /*
+ * Return the inode by which BPF programs know the file of FD, which user space knows as INODE. The
+ * two differ on overlayfs.
+ */
+static struct walk_inode mapped_inode(const struct stack_walker *w, int fd,
+				      const struct walk_inode *inode)
+{
+	struct kernel_file file;
+
+	if (!w->has_maps || !kernel_file_is_layered(fd) || kernel_file_find_mapped(fd, &file) != 0)
+		return *inode;
+	return (struct walk_inode){ file.dev, file.ino };
+}
+
+/*
  * Add the file of FD as *OUT. FD then belongs to W, even after an error. *OUT is NULL after an
  * error.
  */
@@ -279,7 +294,7 @@ static int open_walked_file(struct stack_walker *w, int fd, const char *path, co
 					    .path = strdup(path),
 					    .dev = st->st_dev,
 					    .ino = st->st_ino,
-					    .inode = *inode,
+					    .inode = mapped_inode(w, fd, inode),
 					    .table_fd = -1 };
 	file->file.path = file->path;
 	err = file->path ? elf_file_open(w->ctx, fd, path, &file->file.elf) : ctx_no_memory(w->ctx);

@@ -236,6 +236,21 @@ test_variants() {
 	matches "$lines" '^FAIL unknown: no such case: test_b'
 }
 
+# A script that cannot work on a compiler is not listed for it.
+test_a_script_is_not_on_a_compiler() {
+	make_script some <<-'END'
+		# needs: ocaml
+		# not_on: 5.1.* 5.2.*
+		. "$(dirname "$0")/lib.sh"
+		test_a() { eq 1 1; }
+		run_tests "$@"
+	END
+	run_copy some
+	eq "$lines" $'ok some/test_a\n1 passed, 0 failed, 0 skipped'
+	eq "$(COMPILER=5.3.0 "$TMP/tests/run" --needs some)" ocaml
+	eq "$(COMPILER=5.1.4 "$TMP/tests/run" --needs some 2>&1 || echo "status $?")" $'tests/run: some: no such test\nstatus 1'
+}
+
 # Each writes when it begins and ends.
 make_scripts_that_wait() { # NAME...
 	local name

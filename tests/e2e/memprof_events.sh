@@ -7,6 +7,7 @@
 #
 # needs: fixtures ocaml
 # ocaml5: all
+# not_on: 5.0.* 5.1.* 5.2.*
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/memprof_lib.sh"

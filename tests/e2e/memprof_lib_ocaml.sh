@@ -5,6 +5,7 @@
 # stops so many sessions.
 #
 # ocaml5: test_domains
+# not_on: 5.0.* 5.1.* 5.2.*
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/memprof_lib.sh"
 KEPT=$O/tests/memprof_sessions

@@ -6,6 +6,7 @@
 #
 # needs: fixtures ocaml
 # ocaml5: test_domains
+# not_on: 5.0.* 5.1.* 5.2.*
 # takes: 30 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/memprof_lib.sh"

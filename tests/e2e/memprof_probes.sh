@@ -5,6 +5,7 @@
 # MEMPROF_EVENTS=1000000 compares so many events.
 #
 # needs: fixtures ocaml
+# not_on: 5.0.* 5.1.* 5.2.*
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 SOURCES=$ROOT/tests/ocaml/memprof

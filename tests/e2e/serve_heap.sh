@@ -2,6 +2,7 @@
 # `serve --memprof`: what is allocated and alive, over HTTP, in the metrics and on the page.
 #
 # needs: fixtures serve top unit-tests ocaml
+# not_on: 5.0.* 5.1.* 5.2.*
 # takes: 70 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"

@@ -3,6 +3,7 @@
 #
 # needs: fixtures ocaml
 # smoke: test_counts_of_sites
+# ocaml5: test_filters_and_processes
 # takes: 100 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"

@@ -120,7 +120,7 @@ TEST(no_ocaml)
 	assert_int_equal(functions_require_ocaml(made->ctx, made->functions, "X"), -ENODATA);
 	assert_string_equal(ocp_error(made->ctx),
 			    "X: has OCaml's runtime, but no native OCaml code");
-	made_add(made, "caml_interprete", 0x140, 0x20);
+	made_add(made, "caml_startup_code", 0x140, 0x20);
 	made_read_well(made);
 	assert_int_equal(functions_require_ocaml(made->ctx, made->functions, "X"), -ENODATA);
 	assert_string_equal(ocp_error(made->ctx), "X: runs OCaml bytecode, not native code");

@@ -397,7 +397,7 @@ TEST(no_runtime)
 {
 	struct made_elf made = made_4("4.13.1");
 
-	made_symbol(&made, "caml_interprete", MADE_CODE_VA, 16, false);
+	made_symbol(&made, "caml_startup_code", MADE_CODE_VA, 16, false);
 	expect_error(&made, -ENODATA, "made: runs OCaml bytecode, not native code");
 	made = made_4("4.13.1");
 	/* The end of a longer name is another name. */
