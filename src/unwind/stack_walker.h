@@ -77,9 +77,9 @@ int stack_walker_refresh(struct stack_walker *walker);
 const uint32_t *stack_walker_newcomers(const struct stack_walker *walker, size_t *n);
 
 /*
- * For stack_reader.h, in a walker without BPF maps. stack_walker_image() returns the mappings of the
- * process TGID, NULL if it was not added or has ended; the reader counts n_unmapped. The image is
- * valid until the next call of stack_walker_add_process() or stack_walker_refresh().
+ * For stack_reader.h, in a walker without BPF maps. stack_walker_image() returns the mappings of
+ * the process TGID, NULL if it was not added or has ended; the reader counts n_unmapped. The image
+ * is valid until the next call of stack_walker_add_process() or stack_walker_refresh().
  * stack_walker_rule() returns the rule for VA, a link-time address in the file with the number
  * TABLE, or NULL if there is no rule. The rule is valid as long as the walker.
  */
