@@ -28,6 +28,11 @@ enum {
 	LIST_MS = 1000,
 	TABLE_SLOTS = 2 * PROFILE_MAX_COUNTS, /* a power of 2 */
 	MOST_FRAMES = 8 << 20,		      /* of all stored stacks together: 64 MiB */
+	/*
+	 * Files of so many threads stay open. Those of further threads are opened at each look, so
+	 * that the number of threads is not limited by that of descriptors.
+	 */
+	KEPT_THREADS = 256,
 };
 
 /* What the scheduler has counted for a thread: the first and the third number of schedstat. */
@@ -36,9 +41,12 @@ struct thread_ran {
 	uint64_t n_slices; /* how often the thread got a CPU */
 };
 
+/* The files of a thread, below /proc/PID/task/TID. */
+enum thread_file { FILE_SCHEDSTAT, FILE_STAT, THREAD_FILES };
+
 struct sampler_thread {
 	pid_t tid;
-	int ran_fd, state_fd;	/* /proc/PID/task/TID/schedstat and stat */
+	int fds[THREAD_FILES];	/* -1: not kept open */
 	uint64_t sampled_ns;	/* the CPU time of the thread at its last sample */
 	struct thread_ran seen; /* at the last look */
 	bool was_running;	/* at the last look */
@@ -79,6 +87,7 @@ struct thread_sampler {
 	bool is_out; /* the thread has ended by itself: see thread_stop_run() */
 	struct sampler_process *processes;
 	size_t n_processes;
+	size_t n_kept; /* threads whose files are kept open */
 	struct counted_stack *counts;
 	size_t n_counts, n_frames;
 	uint32_t *slots; /* a hash table of `counts`: the index + 1, or 0 */
@@ -158,24 +167,44 @@ static void count_sample(struct thread_sampler *s, struct counted_stack *key,
 
 /* ---- one thread of a process ---------------------------------------------------------------- */
 
-/*
- * Read the file FD below /proc, which is small, to TEXT, and end it with a zero byte. Return false
- * if its thread has ended.
- */
-static bool read_again(int fd, char *text, size_t room)
+static int open_of_thread(const struct sampler_process *process, pid_t tid, const char *name)
 {
-	const ssize_t n = pread(fd, text, room - 1, 0);
+	char path[64];
 
+	snprintf(path, sizeof(path), "%d/%s", (int)tid, name);
+	return openat(process->task_fd, path, O_RDONLY | O_CLOEXEC);
+}
+
+static int open_thread_file(const struct sampler_process *process, pid_t tid, enum thread_file file)
+{
+	return open_of_thread(process, tid, file == FILE_STAT ? "stat" : "schedstat");
+}
+
+/*
+ * Read FILE of THREAD, which is small, to TEXT, and end it with a zero byte. Return false if the
+ * thread has ended.
+ */
+static bool read_thread_file(const struct sampler_process *process,
+			     const struct sampler_thread *thread, enum thread_file file, char *text,
+			     size_t room)
+{
+	const int kept = thread->fds[file];
+	const int fd = kept >= 0 ? kept : open_thread_file(process, thread->tid, file);
+	const ssize_t n = fd < 0 ? -1 : pread(fd, text, room - 1, 0);
+
+	if (fd >= 0 && kept < 0)
+		close(fd);
 	text[n < 0 ? 0 : n] = '\0';
 	return n > 0;
 }
 
 /* Return false if THREAD has ended. */
-static bool read_ran(const struct sampler_thread *thread, struct thread_ran *ran)
+static bool read_ran(const struct sampler_process *process, const struct sampler_thread *thread,
+		     struct thread_ran *ran)
 {
 	char text[128], *end;
 
-	if (!read_again(thread->ran_fd, text, sizeof(text)))
+	if (!read_thread_file(process, thread, FILE_SCHEDSTAT, text, sizeof(text)))
 		return false;
 	ran->ns = strtoull(text, &end, 10);
 	strtoull(end, &end, 10); /* the time that the thread has waited for a CPU */
@@ -184,12 +213,13 @@ static bool read_ran(const struct sampler_thread *thread, struct thread_ran *ran
 }
 
 /* Return true if THREAD runs now, or waits for a CPU. */
-static bool is_running_now(const struct sampler_thread *thread)
+static bool is_running_now(const struct sampler_process *process,
+			   const struct sampler_thread *thread)
 {
 	char text[512];
 	const char *end;
 
-	if (!read_again(thread->state_fd, text, sizeof(text)))
+	if (!read_thread_file(process, thread, FILE_STAT, text, sizeof(text)))
 		return false;
 	/* "TID (NAME) STATE ...": the name may contain any character. */
 	end = strrchr(text, ')');
@@ -238,7 +268,7 @@ static void walk_stopped(const struct user_regs_struct *regs, void *arg)
 		job->sampler->n_late++;
 		return;
 	}
-	if (!read_ran(job->thread, &job->ran) || !has_run(job, regs))
+	if (!read_ran(job->process, job->thread, &job->ran) || !has_run(job, regs))
 		return;
 	job->walked = stack_reader_walk(job->sampler->reader, job->process->memory,
 					(uint32_t)job->process->pid, regs);
@@ -247,12 +277,11 @@ static void walk_stopped(const struct user_regs_struct *regs, void *arg)
 static void read_comm(const struct sampler_process *process, pid_t tid,
 		      char comm[THREAD_NAME_BYTES])
 {
-	char path[32], raw[THREAD_NAME_BYTES + 1] = "";
+	char raw[THREAD_NAME_BYTES + 1] = "";
 	ssize_t n;
 	int fd;
 
-	snprintf(path, sizeof(path), "%d/comm", (int)tid);
-	fd = openat(process->task_fd, path, O_RDONLY | O_CLOEXEC);
+	fd = open_of_thread(process, tid, "comm");
 	if (fd < 0)
 		return;
 	n = read(fd, raw, sizeof(raw) - 1);
@@ -289,42 +318,50 @@ static int sample_thread(struct thread_sampler *s, struct sampler_process *proce
 
 /* ---- the threads of a process --------------------------------------------------------------- */
 
-static void close_thread(struct sampler_process *process, size_t i)
+static void close_thread(struct thread_sampler *s, struct sampler_process *process, size_t i)
 {
-	close(process->threads[i].ran_fd);
-	close(process->threads[i].state_fd);
-	process->threads[i] = process->threads[--process->n];
+	struct sampler_thread *thread = &process->threads[i];
+
+	s->n_kept -= thread->fds[0] >= 0;
+	for (size_t f = 0; f < THREAD_FILES; f++)
+		if (thread->fds[f] >= 0)
+			close(thread->fds[f]);
+	*thread = process->threads[--process->n];
 }
 
-static int open_of_thread(const struct sampler_process *process, pid_t tid, const char *name)
+/* Keep the files of THREAD open, both or none. */
+static void keep_files(struct thread_sampler *s, const struct sampler_process *process,
+		       struct sampler_thread *thread)
 {
-	char path[64];
-
-	snprintf(path, sizeof(path), "%d/%s", (int)tid, name);
-	return openat(process->task_fd, path, O_RDONLY | O_CLOEXEC);
+	if (s->n_kept == KEPT_THREADS)
+		return;
+	thread->fds[FILE_SCHEDSTAT] = open_thread_file(process, thread->tid, FILE_SCHEDSTAT);
+	thread->fds[FILE_STAT] = open_thread_file(process, thread->tid, FILE_STAT);
+	if (thread->fds[FILE_SCHEDSTAT] >= 0 && thread->fds[FILE_STAT] >= 0) {
+		s->n_kept++;
+		return;
+	}
+	for (size_t f = 0; f < THREAD_FILES; f++) {
+		if (thread->fds[f] >= 0)
+			close(thread->fds[f]);
+		thread->fds[f] = -1;
+	}
 }
 
 /* IS_NEW: the thread has started since the sampling began, so all its CPU time counts. */
-static void add_sampled_thread(struct sampler_process *process, pid_t tid, bool is_new)
+static void add_sampler_thread(struct thread_sampler *s, struct sampler_process *process, pid_t tid,
+			       bool is_new)
 {
-	struct sampler_thread thread = {
-		.tid = tid,
-		.ran_fd = open_of_thread(process, tid, "schedstat"),
-		.state_fd = open_of_thread(process, tid, "stat"),
-	};
-	struct sampler_thread *added = NULL;
+	struct sampler_thread thread = { .tid = tid, .fds = { -1, -1 } }, *added;
 
-	if (thread.ran_fd >= 0 && thread.state_fd >= 0 && read_ran(&thread, &thread.seen))
-		added = array_add(process->threads, process->n);
-	if (added) {
-		thread.sampled_ns = is_new ? 0 : thread.seen.ns;
-		*added = thread;
+	if (!read_ran(process, &thread, &thread.seen))
 		return;
-	}
-	if (thread.ran_fd >= 0)
-		close(thread.ran_fd);
-	if (thread.state_fd >= 0)
-		close(thread.state_fd);
+	thread.sampled_ns = is_new ? 0 : thread.seen.ns;
+	added = array_add(process->threads, process->n);
+	if (!added)
+		return;
+	keep_files(s, process, &thread);
+	*added = thread;
 }
 
 static bool has_thread(const struct sampler_process *process, pid_t tid)
@@ -336,7 +373,7 @@ static bool has_thread(const struct sampler_process *process, pid_t tid)
 }
 
 /* Add the threads of PROCESS that are not in its list. */
-static void list_threads(struct sampler_process *process, bool are_new)
+static void list_threads(struct thread_sampler *s, struct sampler_process *process, bool are_new)
 {
 	const int fd = openat(process->task_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -346,7 +383,7 @@ static void list_threads(struct sampler_process *process, bool are_new)
 		const pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
 
 		if (tid > 0 && !has_thread(process, tid))
-			add_sampled_thread(process, tid, are_new);
+			add_sampler_thread(s, process, tid, are_new);
 	}
 	if (dir)
 		closedir(dir);
@@ -355,7 +392,7 @@ static void list_threads(struct sampler_process *process, bool are_new)
 }
 
 /* List the threads if their number has changed, and once in LIST_MS. */
-static void update_threads(struct sampler_process *process)
+static void update_threads(struct thread_sampler *s, struct sampler_process *process)
 {
 	const int64_t now_ms = clock_ms();
 	struct stat st;
@@ -366,34 +403,36 @@ static void update_threads(struct sampler_process *process)
 		return;
 	process->n_links = st.st_nlink;
 	process->listed_ms = now_ms;
-	list_threads(process, true);
+	list_threads(s, process, true);
 }
 
 /*
  * Set thread->seen to RAN, and return true if THREAD runs now, or waits for a CPU. A thread that
  * did not run at the last look and has got no CPU since then waits: its state need not be read.
  */
-static bool look_at(struct sampler_thread *thread, const struct thread_ran *ran)
+static bool look_at(const struct sampler_process *process, struct sampler_thread *thread,
+		    const struct thread_ran *ran)
 {
 	const bool may_run = thread->was_running || ran->ns != thread->seen.ns ||
 			     ran->n_slices != thread->seen.n_slices;
 
 	thread->seen = *ran;
-	thread->was_running = may_run && is_running_now(thread);
+	thread->was_running = may_run && is_running_now(process, thread);
 	return thread->was_running;
 }
 
 /* Sample the threads of PROCESS that run. Return -ETIMEDOUT if a thread has not stopped. */
 static int sample_process(struct thread_sampler *s, struct sampler_process *process)
 {
-	update_threads(process);
+	update_threads(s, process);
 	for (size_t i = process->n; i-- > 0 && !process->is_gone;) {
 		struct sampler_thread *thread = &process->threads[i];
 		struct thread_ran ran;
 
-		if (!read_ran(thread, &ran))
-			close_thread(process, i);
-		else if (look_at(thread, &ran) && sample_thread(s, process, thread) == -ETIMEDOUT)
+		if (!read_ran(process, thread, &ran))
+			close_thread(s, process, i);
+		else if (look_at(process, thread, &ran) &&
+			 sample_thread(s, process, thread) == -ETIMEDOUT)
 			return -ETIMEDOUT;
 	}
 	if (!process->n && !memory_is_alive(process->memory))
@@ -466,7 +505,7 @@ static int start_thread(struct thread_sampler *s)
 int thread_sampler_start(struct thread_sampler *s)
 {
 	for (size_t i = 0; i < s->n_processes; i++)
-		list_threads(&s->processes[i], false);
+		list_threads(s, &s->processes[i], false);
 	return start_thread(s);
 }
 
@@ -626,7 +665,7 @@ void thread_sampler_close(struct thread_sampler *s)
 		struct sampler_process *process = &s->processes[i];
 
 		while (process->n)
-			close_thread(process, process->n - 1);
+			close_thread(s, process, process->n - 1);
 		free(process->threads);
 		close(process->task_fd);
 		memory_close(process->memory);

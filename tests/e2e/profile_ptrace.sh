@@ -95,6 +95,32 @@ test_another_tracer() {
 	holds grep -q '^[0-9]* samples missed: a thread began to wait before it was stopped, or had another tracer$' "$TMP/out"
 }
 
+# A process has more threads than the tool may have descriptors: the last one is the one that runs.
+test_many_threads() {
+	start_target /usr/bin/python3 -c '
+import threading
+for _ in range(400):
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+def busy():
+    while True: pass
+thread = threading.Thread(target=busy, daemon=True)
+thread.start()
+print("tid", thread.native_id)
+print("ready", flush=True)
+input()'
+	await_line ready
+	(
+		ulimit -n 600
+		for_ticks 30 "$TOOL" profile -pid "$TARGET" --engine ptrace --by-thread --json >"$TMP/json"
+	) || fail "$(cat "$TMP/err")"
+	holds python3 - "$TMP/json" "$(sed -n 's/^tid //p' "$(output_of)")" <<'PY'
+import json, sys
+profile = json.load(open(sys.argv[1]))
+most = profile["threads"][0]
+assert most["tid"] == int(sys.argv[2]) and most["ns"] * 2 > profile["ns"] > 0, profile["threads"]
+PY
+}
+
 # Another program that the process executes is not sampled.
 test_exec() {
 	start_target bash -c 'read -r; for ((i = 0; i < 200000; i++)); do :; done; exec "$0" cpu' "$PROFILED"
