@@ -165,7 +165,9 @@ Service.swap null dune__exe__Service.ml" "static, and stripped"
 		    assert address in full, f"{function['name']}: no OCaml function"
 		    assert function["bytes"] == full[address]["bytes"], f"{function['name']}: bytes differ"
 		    files = [f["file"].split("/")[-1] for f in (function, full[address]) if f["file"]]
-		    assert function["symbol"] is None and function["file"] and len(set(files)) == 1, files
+		    # The initialiser of Config in the packs of OCaml 5.1 has a path, but no file, in both.
+		    has_file = function["file"] and len(set(files)) == 1 or not files and function["name"] == "Config.entry"
+		    assert function["symbol"] is None and has_file, (function, full[address])
 		    names = [re.sub(r"fun_\d+$", "fun", f["name"]) for f in (function, full[address])]
 		    # Debug information leaves packs out.
 		    is_same = ("." + names[1]).endswith("." + names[0])
