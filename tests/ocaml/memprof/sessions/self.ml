@@ -36,18 +36,7 @@ let await_free () =
 
 let[@inline never] leave_one () = ignore (Sys.opaque_identity (Self.start ()))
 
-(* Start and stop, and sessions that nobody stops. *)
-(* Why no session starts while the program runs a profile of its own. The last session may end a moment later
-   than its profile. *)
-let rec why_refused () =
-  match Self.start () with
-  | _ -> failwith "the program's profile was replaced"
-  | exception Probes_lib.Error why when String.ends_with ~suffix:"its last profile has not ended yet" why ->
-    Unix.sleepf 0.001;
-    why_refused ()
-  | exception Probes_lib.Error why -> why
-
-(* [Self.start] waits for a second; under strace, beside other tests, the start takes longer. *)
+(* [Self.start] waits for a second; under strace, or beside other tests, the start or the refusal takes longer. *)
 let start_and_wait () =
   let session = Self.start () in
   while state session = Waiting do
@@ -55,6 +44,17 @@ let start_and_wait () =
   done;
   session
 
+(* Why no session starts while the program runs a profile of its own. The last session may end a moment later
+   than its profile. *)
+let rec why_refused () =
+  match start_and_wait () with
+  | _ -> failwith "the program's profile was replaced"
+  | exception Probes_lib.Error why when String.ends_with ~suffix:"its last profile has not ended yet" why ->
+    Unix.sleepf 0.001;
+    why_refused ()
+  | exception Probes_lib.Error why -> why
+
+(* Start and stop, and sessions that nobody stops. *)
 let turns n =
   for i = 1 to n do
     let session = start_and_wait () in
