@@ -29,8 +29,8 @@ enum {
 	TABLE_SLOTS = 2 * PROFILE_MAX_COUNTS, /* a power of 2 */
 	MOST_FRAMES = 8 << 20,		      /* of all stored stacks together: 64 MiB */
 	/*
-	 * Files of so many threads stay open. Those of further threads are opened at each look, so
-	 * that the number of threads is not limited by that of descriptors.
+	 * The files of at most this number of threads stay open. The files of further threads are
+	 * opened at each look: a process may have more threads than the tool may have descriptors.
 	 */
 	KEPT_THREADS = 256,
 };

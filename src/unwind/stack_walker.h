@@ -81,7 +81,7 @@ const uint32_t *stack_walker_newcomers(const struct stack_walker *walker, size_t
  * the process TGID, NULL if it was not added or has ended; the reader counts n_unmapped. The image
  * is valid until the next call of stack_walker_add_process() or stack_walker_refresh().
  * stack_walker_rule() returns the rule for VA, a link-time address in the file with the number
- * TABLE, or NULL if there is no rule. The rule is valid as long as the walker.
+ * TABLE, or NULL if the file has no rule for VA. The rule exists until stack_walker_close().
  */
 struct walk_process *stack_walker_image(const struct stack_walker *walker, uint32_t tgid);
 const struct walk_rule *stack_walker_rule(const struct stack_walker *walker, uint32_t table,

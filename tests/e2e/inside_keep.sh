@@ -318,11 +318,13 @@ test_auto() {
 	matches "$(cat "$TMP/err")" 'engine: bpf, since 0 hits/s take 0.00% of a core with BPF, within the budget of 5%'
 	tell go
 	let_run all
-	# A small budget: others may leave the target little of a CPU.
-	auto --count --budget 0.01%
+	# Other tests must not take the CPUs from it while `auto` looks.
+	# shellcheck disable=SC2046 # words
+	renice -n -10 -p $(ls "/proc/$TARGET/task") >/dev/null
+	auto --count
 	eq "$(member engine)" inside "$(cat "$TMP/err")"
-	matches "$(cat "$TMP/err")" 'engine: inside, since [0-9]+ hits/s take [0-9.]+% of a core with BPF, more than the budget of 0.01%'
-	matches "$(member engine_reason)" '^[0-9]+ hits/s take .* more than the budget of 0.01%$'
+	matches "$(cat "$TMP/err")" 'engine: inside, since [0-9]+ hits/s take [0-9.]+% of a core with BPF, more than the budget of 5%'
+	matches "$(member engine_reason)" '^[0-9]+ hits/s take .* more than the budget of 5%$'
 	auto --count --budget 99999%
 	eq "$(member engine)" bpf "$(cat "$TMP/err")"
 	auto --count --by-thread

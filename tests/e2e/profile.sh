@@ -296,21 +296,9 @@ test_the_process_ends() {
 	grep -q 'Profiled.spin' "$TMP/folded" || fail "no samples: $(cat "$TMP/folded")"
 }
 
-# Another program that the process executes may be one whose stacks the user must not see.
 test_exec() {
 	need_counting
-	start_target bash -c 'read -r; for ((i = 0; i < 200000; i++)); do :; done; exec "$0" cpu' "$PROFILED"
-	background "$TOOL" profile -pid "$TARGET" --folded --hz 997 >"$TMP/folded" 2>"$TMP/err"
-	PROFILE=$!
-	wait_for 'grep -q sampling "$TMP/err"'
-	tell ''
-	await_line ready
-	tell "run 60"
-	let_work 100
-	kill -INT "$PROFILE" 2>/dev/null || :
-	wait "$PROFILE" || fail "$(cat "$TMP/err")"
-	holds test -s "$TMP/folded"
-	! holds grep -q 'Profiled\.' "$TMP/folded" || fail "it goes on after the exec: $(cat "$TMP/folded")"
+	check_exec
 }
 
 # In a container the tool and the program have other process ids than in the kernel's first namespace.

@@ -81,3 +81,19 @@ start_work() { # PROGRAM cpu|wait
 	await_line ready
 	tell "run 1000000"
 }
+
+# Another program that the process executes may be one whose stacks the user must not see.
+check_exec() { # FLAG...
+	start_target bash -c 'read -r; for ((i = 0; i < 200000; i++)); do :; done; exec "$0" cpu' "$PROFILED"
+	background "$TOOL" profile -pid "$TARGET" "$@" --folded --hz 997 >"$TMP/folded" 2>"$TMP/err"
+	PROFILE=$!
+	wait_for 'grep -q sampling "$TMP/err"'
+	tell ''
+	await_line ready
+	tell "run 60"
+	let_work 100
+	kill -INT "$PROFILE" 2>/dev/null || :
+	wait "$PROFILE" || fail "$(cat "$TMP/err")"
+	holds test -s "$TMP/folded"
+	! holds grep -q 'Profiled\.' "$TMP/folded" || fail "it goes on after the exec: $(cat "$TMP/folded")"
+}

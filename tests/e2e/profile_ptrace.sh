@@ -121,21 +121,7 @@ assert most["tid"] == int(sys.argv[2]) and most["ns"] * 2 > profile["ns"] > 0, p
 PY
 }
 
-# Another program that the process executes is not sampled.
-test_exec() {
-	start_target bash -c 'read -r; for ((i = 0; i < 200000; i++)); do :; done; exec "$0" cpu' "$PROFILED"
-	background "$TOOL" profile -pid "$TARGET" --engine ptrace --folded --hz 997 >"$TMP/folded" 2>"$TMP/err"
-	PROFILE=$!
-	wait_for 'grep -q sampling "$TMP/err"'
-	tell ''
-	await_line ready
-	tell "run 60"
-	let_work 100
-	kill -INT "$PROFILE" 2>/dev/null || :
-	wait "$PROFILE" || fail "$(cat "$TMP/err")"
-	holds test -s "$TMP/folded"
-	! holds grep -q 'Profiled\.' "$TMP/folded" || fail "it goes on after the exec: $(cat "$TMP/folded")"
-}
+test_exec() { check_exec --engine ptrace; }
 
 expect_error() { # STATUS MESSAGE ARG...
 	local status=0 expected=$1 message=$2
