@@ -69,8 +69,8 @@ struct profile_reading {
 	size_t n_processes;
 	size_t n_always_waiting; /* threads that waited the whole time */
 	/*
-	 * by ptrace: samples of threads that had begun to wait before they stopped, or that another
-	 * process traced
+	 * by ptrace: samples of threads that began to wait or ended before the stop, or had another
+	 * tracer
 	 */
 	size_t n_missed;
 	size_t n_without_stack; /* samples whose stack was missing when the stacks were read */

@@ -92,8 +92,8 @@ struct thread_sampler {
 	size_t n_counts, n_frames;
 	uint32_t *slots; /* a hash table of `counts`: the index + 1, or 0 */
 	struct stack_losses stack_losses;
-	uint64_t n_late;      /* samples of threads that had begun to wait: see is_waiting() */
-	uint64_t n_refused;   /* samples of threads that another process traced */
+	/* samples of threads that began to wait or ended before the stop, or had another tracer */
+	uint64_t n_missed;
 	uint64_t counts_full; /* as in struct profile_losses */
 	uint64_t stopped_ns;
 };
@@ -265,7 +265,7 @@ static void walk_stopped(const struct user_regs_struct *regs, void *arg)
 	struct walk_job *job = arg;
 
 	if (is_waiting(regs)) {
-		job->sampler->n_late++;
+		job->sampler->n_missed++;
 		return;
 	}
 	if (!read_ran(job->process, job->thread, &job->ran) || !has_run(job, regs))
@@ -300,8 +300,8 @@ static int sample_thread(struct thread_sampler *s, struct sampler_process *proce
 	const int err =
 		thread_stop_run(process->pid, thread->tid, walk_stopped, &job, &s->stopped_ns);
 
-	if (err == -EPERM)
-		s->n_refused++;
+	if (err)
+		s->n_missed++;
 	if (err || !job.walked)
 		return err;
 	/* After an exec, the registers are those of another program. */
@@ -568,7 +568,7 @@ int thread_sampler_read(struct thread_sampler *s, struct profile_reading *readin
 	reading->stack_losses = s->stack_losses;
 	reading->losses =
 		(struct profile_losses){ .counts_full = s->counts_full, .run_ns = s->stopped_ns };
-	reading->n_missed = s->n_late + s->n_refused;
+	reading->n_missed = s->n_missed;
 	reading->n_processes = s->n_processes;
 	pthread_mutex_unlock(&s->lock);
 	return reading->samples ? 0 : ctx_no_memory(s->ctx);

@@ -72,9 +72,8 @@ static void print_profile_totals(const struct profile *profile)
 		printf("%" PRIu64 " stacks lack callers: they begin with [truncated: ...]\n",
 		       profile->truncated);
 	if (profile->by_ptrace && profile->lost_otherwise)
-		printf("%" PRIu64
-		       " samples missed: a thread began to wait before it was stopped, or "
-		       "had another tracer\n",
+		printf("%" PRIu64 " samples missed: a thread began to wait or ended before it was "
+		       "stopped, or had another tracer\n",
 		       profile->lost_otherwise);
 	else if (profile->lost)
 		printf("%" PRIu64 " lost: stacks that had no room %llu, counts %llu, waits %llu, "

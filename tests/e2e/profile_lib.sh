@@ -85,6 +85,9 @@ start_work() { # PROGRAM cpu|wait
 # Another program that the process executes may be one whose stacks the user must not see.
 check_exec() { # FLAG...
 	start_target bash -c 'read -r; for ((i = 0; i < 200000; i++)); do :; done; exec "$0" cpu' "$PROFILED"
+	# The target begins as env(1), which executes bash.
+	wait_for '[[ /proc/$TARGET/exe -ef /bin/bash ]]'
+	await_reading
 	background "$TOOL" profile -pid "$TARGET" "$@" --folded --hz 997 >"$TMP/folded" 2>"$TMP/err"
 	PROFILE=$!
 	wait_for 'grep -q sampling "$TMP/err"'
