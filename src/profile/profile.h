@@ -80,6 +80,7 @@ struct profile {
 	size_t processes;	 /* number of profiled processes; 0: not known */
 	size_t always_waiting;	 /* for PROFILE_WAITS: threads that waited the whole time */
 	uint64_t truncated;	 /* samples whose stack lacks callers */
+	uint64_t in_calls;	 /* see n_in_calls of struct profile_reading */
 	uint64_t lost;		 /* samples that are in none of the stacks */
 	uint64_t lost_otherwise; /* those of `lost` whose reason is not in the structs below */
 	/*

@@ -94,6 +94,7 @@ struct thread_sampler {
 	struct stack_losses stack_losses;
 	/* samples of threads that began to wait or ended before the stop, or had another tracer */
 	uint64_t n_missed;
+	uint64_t n_in_calls;  /* samples of threads that were stopped at the end of a system call */
 	uint64_t counts_full; /* as in struct profile_losses */
 	uint64_t stopped_ns;
 };
@@ -270,6 +271,7 @@ static void walk_stopped(const struct user_regs_struct *regs, void *arg)
 	}
 	if (!read_ran(job->process, job->thread, &job->ran) || !has_run(job, regs))
 		return;
+	job->sampler->n_in_calls += (int64_t)regs->orig_rax >= 0;
 	job->walked = stack_reader_walk(job->sampler->reader, job->process->memory,
 					(uint32_t)job->process->pid, regs);
 }
@@ -569,6 +571,7 @@ int thread_sampler_read(struct thread_sampler *s, struct profile_reading *readin
 	reading->losses =
 		(struct profile_losses){ .counts_full = s->counts_full, .run_ns = s->stopped_ns };
 	reading->n_missed = s->n_missed;
+	reading->n_in_calls = s->n_in_calls;
 	reading->n_processes = s->n_processes;
 	pthread_mutex_unlock(&s->lock);
 	return reading->samples ? 0 : ctx_no_memory(s->ctx);

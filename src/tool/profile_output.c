@@ -71,6 +71,11 @@ static void print_profile_totals(const struct profile *profile)
 	if (profile->truncated)
 		printf("%" PRIu64 " stacks lack callers: they begin with [truncated: ...]\n",
 		       profile->truncated);
+	if (profile->in_calls > profile->samples / 10)
+		printf("%" PRIu64
+		       " samples are at the end of system calls: short calls may have too "
+		       "large a share, see --engine bpf\n",
+		       profile->in_calls);
 	if (profile->by_ptrace && profile->lost_otherwise)
 		printf("%" PRIu64 " samples missed: a thread began to wait or ended before it was "
 		       "stopped, or had another tracer\n",

@@ -95,6 +95,18 @@ test_another_tracer() {
 	holds grep -q '^[0-9]* samples missed: a thread began to wait or ended before it was stopped, or had another tracer$' "$TMP/out"
 }
 
+# A program that makes a system call every microsecond: the shares of these calls are doubtful, and the table says so. One
+# that makes none has no such line.
+test_many_system_calls() {
+	start_work "$PROFILED" cpu
+	for_ticks 30 "$TOOL" profile -pid "$TARGET" --engine ptrace --hz 499 >"$TMP/out" || fail "$(cat "$TMP/err")"
+	holds grep -q '^[0-9]* samples are at the end of system calls: short calls may have too large a share, see --engine bpf$' "$TMP/out"
+	start_target bash -c 'echo ready; while :; do :; done'
+	await_line ready
+	for_ticks 30 "$TOOL" profile -pid "$TARGET" --engine ptrace --hz 499 >"$TMP/out" || fail "$(cat "$TMP/err")"
+	! holds grep -q 'system calls' "$TMP/out" || fail "$(cat "$TMP/out")"
+}
+
 # A process has more threads than the tool may have descriptors: the last one is the one that runs.
 test_many_threads() {
 	start_target /usr/bin/python3 -c '
