@@ -73,7 +73,7 @@ struct profile_reading {
 	 * tracer
 	 */
 	size_t n_missed;
-	size_t n_in_calls; /* by ptrace: samples at the end of a system call */
+	size_t n_in_calls;	/* by ptrace: samples at the end of a system call */
 	size_t n_without_stack; /* samples whose stack was missing when the stacks were read */
 	/*
 	 * samples of minor heaps in processes that ended before we read how many words they had
