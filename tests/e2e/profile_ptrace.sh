@@ -68,14 +68,23 @@ test_sigkill() {
 	done
 }
 
+# Let strace trace the target. While the tool stops the target for a sample, strace fails (the manual says so): start it
+# again.
+trace_target() {
+	while :; do
+		background strace -qq -e trace=none -p "$TARGET" 2>"$TMP/strace"
+		STRACE=$!
+		wait_for "has_ended $STRACE || grep -q '^TracerPid:.$STRACE\$' /proc/$TARGET/status"
+		has_ended "$STRACE" || return 0
+	done
+}
+
 # A process that another process traces is refused. If the tracer comes later, samples are missed.
 test_another_tracer() {
 	local status=0
 	need_command strace
 	start_work "$PROFILED" cpu
-	background strace -qq -e trace=none -p "$TARGET" 2>"$TMP/strace"
-	STRACE=$!
-	wait_for "! grep -q '^TracerPid:.0' /proc/$TARGET/status"
+	trace_target
 	"$TOOL" profile -pid "$TARGET" --engine ptrace --for 300ms >"$TMP/out" 2>"$TMP/err" || status=$?
 	eq "$status $(head -n 1 "$TMP/err")" "6 ocaml-probes: pid $TARGET (profiled): is being traced by pid $STRACE (strace)" "the refusal"
 	kill "$STRACE"
@@ -84,9 +93,7 @@ test_another_tracer() {
 	PROFILE=$!
 	wait_for 'grep -q sampling "$TMP/err"'
 	let_work 30
-	background strace -qq -e trace=none -p "$TARGET" 2>"$TMP/strace"
-	STRACE=$!
-	wait_for "! grep -q '^TracerPid:.0' /proc/$TARGET/status"
+	trace_target
 	let_work 30
 	kill "$STRACE"
 	kill -INT "$PROFILE"
