@@ -50,6 +50,12 @@ struct sampler_thread {
 	uint64_t sampled_ns;	/* the CPU time of the thread at its last sample */
 	struct thread_ran seen; /* at the last look */
 	bool was_running;	/* at the last look */
+	/*
+	 * How often the thread had waited when that was read last (voluntary_ctxt_switches,
+	 * proc(5)); -1: not read yet. Each stop since then counts as a wait, too.
+	 */
+	int64_t n_waits;
+	int64_t n_stops;
 };
 
 struct sampler_process {
@@ -230,7 +236,7 @@ static bool is_running_now(const struct sampler_process *process,
 struct walk_job {
 	struct thread_sampler *sampler;
 	const struct sampler_process *process;
-	const struct sampler_thread *thread;
+	struct sampler_thread *thread;
 	struct thread_ran ran;		  /* at the stop */
 	const struct walk_walked *walked; /* NULL: there is no sample */
 };
@@ -250,15 +256,42 @@ static bool is_waiting(const struct user_regs_struct *regs)
 }
 
 /*
+ * Return true if THREAD, which is stopped now, has waited since its last stop, or if this is
+ * unknown.
+ */
+static bool has_waited(const struct sampler_process *process, struct sampler_thread *thread)
+{
+	static const char name[] = "\nvoluntary_ctxt_switches:";
+	const int fd = open_of_thread(process, thread->tid, "status");
+	const int64_t known = thread->n_waits < 0 ? -1 : thread->n_waits + thread->n_stops;
+	char text[4096];
+	ssize_t n = -1;
+	char *line;
+
+	if (fd >= 0) {
+		n = read(fd, text, sizeof(text) - 1);
+		close(fd);
+	}
+	text[n < 0 ? 0 : n] = '\0';
+	line = strstr(text, name);
+	thread->n_waits = line ? strtoll(line + strlen(name), NULL, 10) : -1;
+	/* The present stop is in n_waits. sample_thread() adds it to n_stops. */
+	thread->n_stops = -1;
+	return known < 0 || thread->n_waits != known + 1;
+}
+
+/*
  * Return true if the thread of JOB, stopped with the registers REGS, ran at the look. The state R
  * includes threads that wait for a CPU. If the thread has not got a CPU since the look, it was on
  * one. Otherwise it was either preempted, perhaps by the sampler itself, which needs a CPU, too:
- * then it is stopped in the code that it ran. Or it had just been woken, and returns from the
- * system call in which it has waited: then it did not run.
+ * then it is stopped in the code that it ran, or it works in a system call and has not waited since
+ * its last stop. Or it had just been woken, and returns from the system call in which it has
+ * waited: then it did not run.
  */
 static bool has_run(const struct walk_job *job, const struct user_regs_struct *regs)
 {
-	return job->ran.n_slices == job->thread->seen.n_slices || (int64_t)regs->orig_rax < 0;
+	return job->ran.n_slices == job->thread->seen.n_slices || (int64_t)regs->orig_rax < 0 ||
+	       !has_waited(job->process, job->thread);
 }
 
 static void walk_stopped(const struct user_regs_struct *regs, void *arg)
@@ -302,6 +335,7 @@ static int sample_thread(struct thread_sampler *s, struct sampler_process *proce
 	const int err =
 		thread_stop_run(process->pid, thread->tid, walk_stopped, &job, &s->stopped_ns);
 
+	thread->n_stops++;
 	if (err)
 		s->n_missed++;
 	if (err || !job.walked)
@@ -354,7 +388,8 @@ static void keep_files(struct thread_sampler *s, const struct sampler_process *p
 static void add_sampler_thread(struct thread_sampler *s, struct sampler_process *process, pid_t tid,
 			       bool is_new)
 {
-	struct sampler_thread thread = { .tid = tid, .fds = { -1, -1 } }, *added;
+	struct sampler_thread thread = { .tid = tid, .fds = { -1, -1 }, .n_waits = -1 };
+	struct sampler_thread *added;
 
 	if (!read_ran(process, &thread, &thread.seen))
 		return;
