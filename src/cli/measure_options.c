@@ -313,7 +313,7 @@ const char *measure_options_need_bpf(const struct options *options)
 static const char *watching_needs_bpf(const struct options *options)
 {
 	return options->request.budget > 0 ? "--budget"
-					   : measure_request_needs_bpf(&options->request);
+					   : measure_request_watch_needs_bpf(&options->request);
 }
 
 static int check_engine(const struct command *command, const struct options *options)

@@ -6,6 +6,8 @@
 
 #include "code/window_copy.h"
 
+enum { PAGE_BYTES = 4096 };
+
 static size_t bytes_after(const struct code_flow *flow, size_t i)
 {
 	return flow->code.n - flow->insns[i].off;
@@ -86,7 +88,8 @@ static bool make_window(const struct code_flow *flow, size_t first, size_t last,
 	const struct depth *depth = &flow->depths[first];
 	struct window_copy copy;
 
-	if (n < WINDOW_JUMP_BYTES || n > WINDOW_MAX_BYTES)
+	if (n < WINDOW_JUMP_BYTES || n > WINDOW_MAX_BYTES ||
+	    (flow->code.va + off) % PAGE_BYTES > PAGE_BYTES - WINDOW_FIRST_BYTES)
 		return false;
 	for (size_t i = first; i <= last; i++)
 		if (!may_be_inside(flow, i, i == last) || (i > first && flow->is_target[i]))
@@ -117,20 +120,40 @@ static size_t last_of(const struct code_flow *flow, size_t first)
 /* ---- where calls are counted ---------------------------------------------------------------- */
 
 /* How good a window is to count calls; the lowest is the best. */
-enum rank { RANK_BEHIND_ENTRY, RANK_LONG_ENTRY, RANK_CALLS, RANK_SHORT_ENTRY, RANK_NONE };
+enum rank {
+	RANK_BEHIND_ENTRY,
+	RANK_AT_UPROBE,
+	RANK_CALLS,
+	RANK_LONG_ENTRY,
+	RANK_SHORT_ENTRY,
+	RANK_NONE,
+};
+
+/* Return true if uprobes of this project can be on an instruction of WINDOW. */
+static bool has_uprobe_place(const struct code_function *function, const struct code_window *window)
+{
+	const uint32_t end = window->off + window->n_bytes;
+
+	if (function->place >= window->off && function->place < end)
+		return true;
+	for (size_t i = 0; i < function->n_exits; i++)
+		if (function->exits[i].off >= window->off && function->exits[i].off < end)
+			return true;
+	return false;
+}
 
 /*
  * Rank WINDOW, whose last instruction is LAST. A copied call costs more than others: the processor
  * does not predict its return.
  */
-static enum rank rank_of(const struct code_flow *flow, const struct code_window *window,
-			 size_t last)
+static enum rank rank_of(const struct code_flow *flow, const struct code_function *function,
+			 const struct code_window *window, size_t last)
 {
-	if (window->start == WINDOW_SHORT_ENTRY)
-		return RANK_SHORT_ENTRY;
+	if (window->start != WINDOW_BEHIND_ENTRY)
+		return window->start == WINDOW_LONG_ENTRY ? RANK_LONG_ENTRY : RANK_SHORT_ENTRY;
 	if (code_flow_is_call(&flow->insns[last]))
 		return RANK_CALLS;
-	return window->start == WINDOW_LONG_ENTRY ? RANK_LONG_ENTRY : RANK_BEHIND_ENTRY;
+	return has_uprobe_place(function, window) ? RANK_AT_UPROBE : RANK_BEHIND_ENTRY;
 }
 
 /* Return true if every call that executes instruction I executes the next one, too. */
@@ -139,25 +162,62 @@ static bool always_continues(const struct insn *insn)
 	return code_flow_goes_on(insn) && insn->kind != INSN_JCC && !code_flow_is_call(insn);
 }
 
+/* Return true if an instruction of WINDOW, whose first one is number I, writes to the stack. */
+static bool writes_stack(const struct code_flow *flow, const struct code_window *window, size_t i)
+{
+	for (; i < flow->n_insns && flow->insns[i].off < window->off + window->n_bytes; i++) {
+		const uint8_t *bytes = code_flow_bytes(flow, i);
+		const size_t n = bytes_after(flow, i);
+
+		if (insn_stores(&flow->decoder, bytes, n) &&
+		    insn_reads_rsp(&flow->decoder, bytes, n))
+			return true;
+	}
+	return false;
+}
+
+static bool is_safe(const struct code_flow *flow, enum window_language language,
+		    const struct code_window *window, size_t first)
+{
+	if (language == WINDOW_C)
+		return true;
+	return window->off && (language != WINDOW_OCAML_4 || !writes_stack(flow, window, first));
+}
+
+/*
+ * Return true if no call executes what follows instruction I, or code that counts behind I would
+ * change a register that is in use.
+ */
+static bool ends_search(const struct code_flow *flow, enum window_language language, size_t i)
+{
+	enum { R11 = 11 };
+
+	return language == WINDOW_C || !always_continues(&flow->insns[i]) ||
+	       insn_writes(&flow->decoder, code_flow_bytes(flow, i), bytes_after(flow, i), R11);
+}
+
 /*
  * Find the best window in the straight-line code at the entry, which each call executes exactly
  * once. In C code, only the entry is considered: later, the red zone may be in use.
  */
-static bool find_count_window(const struct code_flow *flow, enum window_language language,
-			      struct code_window *out)
+static bool find_count_window(const struct code_flow *flow, const struct code_function *function,
+			      enum window_language language, struct code_window *out)
 {
 	enum rank best = RANK_NONE;
 
 	for (size_t i = 0; i < flow->n_insns && !flow->is_target[i]; i++) {
 		const size_t last = last_of(flow, i);
 		struct code_window window;
+		enum rank rank;
 
-		if (make_window(flow, i, last, &window) && rank_of(flow, &window, last) < best) {
-			best = rank_of(flow, &window, last);
+		rank = make_window(flow, i, last, &window) && is_safe(flow, language, &window, i)
+			       ? rank_of(flow, function, &window, last)
+			       : RANK_NONE;
+		if (rank < best) {
+			best = rank;
 			*out = window;
 		}
-		if (best == RANK_BEHIND_ENTRY || language == WINDOW_C ||
-		    !always_continues(&flow->insns[i]))
+		if (best == RANK_BEHIND_ENTRY || ends_search(flow, language, i))
 			break;
 	}
 	return best != RANK_NONE;
@@ -210,7 +270,7 @@ int code_windows_find(struct ocp_ctx *ctx, const struct code_flow *flow,
 								     : flow->problem };
 	if (!out->no_count && function->entry_is_loop)
 		out->no_count = "a jump in it leads to its first instruction";
-	if (!out->no_count && !find_count_window(flow, language, &out->count))
+	if (!out->no_count && !find_count_window(flow, function, language, &out->count))
 		out->no_count = "a jump does not fit into its first instructions";
 	out->no_time = out->no_count ? out->no_count : function->no_time;
 	if (!out->no_time && language == WINDOW_C)

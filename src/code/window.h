@@ -9,10 +9,14 @@
  * follows from the decoded function; a function that is not fully understood has no window.
  *
  * A uprobe executes the instruction of the file elsewhere, and the thread continues behind this
- * instruction. If somebody sets a uprobe on an instruction of less than five bytes that a jump has
- * replaced, the thread continues inside the jump, and the process dies. Uprobes are on the entries
- * of functions, as a rule. So a window behind the entry is preferred, then an entry whose first
- * instruction has five bytes or more.
+ * instruction. If somebody sets a uprobe on an instruction that a jump has replaced, the thread
+ * continues inside the jump, or the removal of the uprobe writes the instruction's first byte over
+ * that of the jump: the process dies. Uprobes are on the entries of functions, as a rule, and those
+ * of this project on the function's place (x86_function.h). So the window of a function is behind
+ * both. Other windows are known by their `start`; they are not safe.
+ *
+ * Code that counts in a window must not change r10, nor any register but r11: what a call finds in
+ * r11 is not used, and no instruction between the entry and the window changes r11.
  */
 #ifndef CODE_WINDOW_H
 #define CODE_WINDOW_H
@@ -25,6 +29,11 @@
 
 enum {
 	WINDOW_JUMP_BYTES = 5, /* e9 and a distance of 32 bits */
+	/*
+	 * The first bytes of a window, which are on one page of 4096 bytes: so the jump is written
+	 * at once.
+	 */
+	WINDOW_FIRST_BYTES = 6,
 	/* the longest window: four instructions of one byte, and one of 15 */
 	WINDOW_MAX_BYTES = WINDOW_JUMP_BYTES - 1 + 15,
 };
@@ -43,8 +52,13 @@ struct code_window {
 	bool depth_known;
 };
 
-/* Whose code it is. C code may use the 128 bytes below rsp (the red zone), except at its entry. */
-enum window_language { WINDOW_OCAML, WINDOW_C };
+/*
+ * Whose code it is. C code may use the 128 bytes below rsp (the red zone), except at its entry.
+ * OCaml 4 turns a fault on the stack into the exception Stack_overflow, if OCaml code has caused
+ * it: so a window there has no instruction that writes to the stack, since its copy is not OCaml
+ * code. OCaml 5 checks the stack by instructions.
+ */
+enum window_language { WINDOW_OCAML_4, WINDOW_OCAML_5, WINDOW_C };
 
 struct code_windows {
 	struct code_window

@@ -150,8 +150,10 @@ static int make_wishes(const struct ocp_meter *meter, struct wishes *wishes)
 	wish_selected(wishes, &args->printed, true);
 	for (size_t i = 0; i < meter->request.n_pairs; i++)
 		wish_pair(wishes, &meter->request.pairs[i], has_args);
-	for (size_t i = 0; i < wishes->n; i++)
+	for (size_t i = 0; i < wishes->n; i++) {
 		wishes->list[i].spans = meter->request.spans;
+		wishes->list[i].by_window = meter_is_inside(meter);
+	}
 	return 0;
 }
 
@@ -531,6 +533,9 @@ static int meter_leave_out_changed(struct ocp_meter *meter, pid_t pid, const str
 	size_t n;
 	int err;
 
+	/* With the engine `inside`, the meter itself has changed the code. */
+	if (meter_is_inside(meter) && meter->is_attached)
+		return 0;
 	if (!file || !code.n_sites || !file->n_sites ||
 	    !mapped_files_bias(file->prog->elf, m, &bias))
 		return 0;

@@ -27,7 +27,7 @@ bool meter_is_inside(const struct ocp_meter *meter)
 
 bool meter_needs_kernel(const struct site *site)
 {
-	return site->dormant || site->abi == SITE_ABI_CODE;
+	return site->dormant || (site->abi == SITE_ABI_CODE && !site->window);
 }
 
 static bool is_in_process(const struct measured_file *file, pid_t pid)

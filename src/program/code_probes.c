@@ -274,7 +274,7 @@ struct chosen {
 	const struct line_place *place; /* points into `lines` of the finder */
 	uint64_t note_va, semaphore_va;
 	char *name; /* the name of the probe */
-	bool is_timed, has_args, has_bounds;
+	bool is_timed, has_args, has_bounds, by_window;
 	/*
 	 * The user gave the exact name of the code, not a regular expression or the name of a file.
 	 */
@@ -310,6 +310,8 @@ void code_probes_free(struct code_probes *code)
 		return;
 	for (size_t i = 0; i < code->n_chosen; i++)
 		free(code->chosen[i].name);
+	for (size_t i = 0; i < code->n_sites; i++)
+		free(code->sites[i].window);
 	free(code->probes);
 	free(code->sites);
 	free(code->hashes);
@@ -340,6 +342,7 @@ static int choose_code(struct code_finder *f, const struct chosen *what, struct 
 	chosen->is_timed = wish->is_timed;
 	chosen->has_args = wish->has_args;
 	chosen->has_bounds = wish->has_bounds;
+	chosen->by_window = wish->by_window;
 	if (!chosen->name) {
 		code->n_chosen--;
 		return ctx_no_memory(f->ctx);
@@ -664,7 +667,8 @@ static int add_chosen(struct code_finder *f, const struct chosen *chosen, uint32
 {
 	const struct code_needs needs = { .time = chosen->is_timed,
 					  .args = chosen->has_args,
-					  .bounds = chosen->has_bounds };
+					  .bounds = chosen->has_bounds,
+					  .window = chosen->by_window };
 	char *why;
 	int err;
 
@@ -716,12 +720,22 @@ static void drop_empty(struct code_probes *code)
 		code->n_probes--;
 }
 
+/*
+ * Remove the sites of PROBE, the last one: a function of this name is left out, and the hits of the
+ * others alone would be too few for the name.
+ */
+static void drop_sites(struct code_finder *f, const struct probe *probe)
+{
+	while (f->sites.n > probe->first_site)
+		free(f->sites.sites[--f->sites.n].window);
+}
+
 /* Add the probes and their sites. CHOSEN is sorted by the names of the probes. */
 static int add_code_probes(struct code_finder *f)
 {
 	struct code_probes *code = f->code;
+	bool skips, is_left_out = false;
 	size_t first = 0;
-	bool skips;
 	int err = 0;
 
 	code->probes = calloc(code->n_chosen + 1, sizeof(*code->probes));
@@ -734,13 +748,20 @@ static int add_code_probes(struct code_finder *f)
 		if (!i || strcmp(chosen->name, chosen[-1].name) != 0) {
 			drop_empty(code);
 			first = i;
+			is_left_out = false;
 			code->probes[code->n_probes++] =
 				(struct probe){ .name = chosen->name, .first_site = f->sites.n };
 		}
 		probe = &code->probes[code->n_probes - 1];
 		err = is_wrapper(f, first, i, &skips);
-		if (!err && !skips)
+		if (!err && !skips && !is_left_out) {
+			const size_t n_left_out = f->n_left_out;
+
 			err = add_chosen(f, chosen, (uint32_t)(code->n_probes - 1));
+			is_left_out = chosen->function && f->n_left_out > n_left_out;
+		}
+		if (is_left_out)
+			drop_sites(f, probe);
 		probe->n_sites = f->sites.n - probe->first_site;
 	}
 	drop_empty(code);

@@ -18,6 +18,7 @@
 #include "code/code_flow.h"
 #include "code/ifunc.h"
 #include "code/runtime.h"
+#include "code/window.h"
 #include "code/x86_function.h"
 
 /* An instruction for a uprobe, and what the hits of the uprobe mean. */
@@ -277,6 +278,55 @@ static int add_function(struct code_sites *sites, const struct function *functio
 	return err;
 }
 
+static int add_window_site(struct code_sites *sites, const struct function *function,
+			   uint32_t probe, const struct code_window *window)
+{
+	const struct spot spot = { .va = function->va + window->off,
+				   .cost = CODE_EMULATED,
+				   .depth = window->depth,
+				   .events = SITE_COUNTS };
+	struct code_bytes bytes;
+	uint8_t *copy;
+	int err;
+
+	/* The bytes were decoded just now, so they are in the file. */
+	if (code_file_bytes(sites->file, true, spot.va, window->n_bytes, &bytes))
+		return ctx_no_memory(sites->ctx);
+	copy = malloc(window->n_bytes);
+	if (!copy)
+		return ctx_no_memory(sites->ctx);
+	memcpy(copy, bytes.bytes, window->n_bytes);
+	err = add_code_site(sites, probe, sites->has_ocaml_stacks, &spot);
+	if (err) {
+		free(copy);
+		return err;
+	}
+	sites->sites[sites->n - 1].window = copy;
+	sites->sites[sites->n - 1].n_window = window->n_bytes;
+	return 0;
+}
+
+/* Append the window of FUNCTION that counts its calls. *WHY: as for code_sites_add_function(). */
+static int add_window(struct code_sites *sites, const struct function *function, uint32_t probe,
+		      char **why)
+{
+	const enum window_language language =
+		sites->has_ocaml_stacks ? WINDOW_OCAML_5 : WINDOW_OCAML_4;
+	struct code_function decoded = { 0 };
+	struct code_windows windows = { 0 };
+	int err = decode_function(sites, function->va, function->bytes, false, &decoded, why);
+
+	if (!err && !*why)
+		err = code_windows_find(sites->ctx, code_file_flow(sites->file), &decoded, language,
+					&windows);
+	if (!err && !*why)
+		err = windows.no_count ? set_refusal(sites, "counted inside", windows.no_count, why)
+				       : add_window_site(sites, function, probe, &windows.count);
+	code_windows_free(&windows);
+	code_function_free(&decoded);
+	return err;
+}
+
 /* Set LIST[0..*N) to the functions that FUNCTION, an IFUNC, may choose: see code/ifunc.h. */
 static int choices_of(struct code_sites *sites, const struct function *function,
 		      struct ifunc_choice list[IFUNC_CHOICES], size_t *n)
@@ -339,6 +389,8 @@ int code_sites_add_function(struct code_sites *sites, const struct function *fun
 	int err;
 
 	*why = NULL;
+	if (needs->window)
+		return add_window(sites, function, probe, why);
 	if (!function->is_chosen || function->language != FUNCTION_C)
 		return add_function(sites, function, probe, needs, why);
 	err = add_choices(sites, function, probe, needs, why);

@@ -124,6 +124,12 @@ struct site {
 	 * by the same calls as a uprobe on this site; otherwise 0.
 	 */
 	uint64_t entry_va;
+	/*
+	 * For SITE_ABI_CODE: if the site is a window (code/window.h), its N_WINDOW bytes; freed by
+	 * code_probes_free(). Otherwise NULL.
+	 */
+	uint8_t *window;
+	uint8_t n_window;
 	const struct dormant_site *dormant; /* the dormant probe; NULL if the site has a note */
 	/* Owns `args` if the operands were corrected; NULL if `args` is in the note. */
 	struct corrected_args *corrected;

@@ -815,7 +815,7 @@ static int take_engine(struct config_reader *r, const char *where, struct json_o
 static int check_engine(struct config_reader *r, const char *where, const struct watch_spec *target)
 {
 	const char *need =
-		r->request->budget > 0 ? "--budget" : measure_request_needs_bpf(r->request);
+		r->request->budget > 0 ? "--budget" : measure_request_watch_needs_bpf(r->request);
 
 	if (target->engine == ENGINE_INSIDE && need)
 		return wrong(r, where, "the engine 'inside' excludes %s", need + strspn(need, "-"));

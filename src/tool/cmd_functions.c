@@ -15,6 +15,7 @@
 #include "code/code_file.h"
 #include "code/functions.h"
 #include "code/units.h"
+#include "code/window.h"
 #include "code/x86_function.h"
 #include "elf/lines.h"
 #include "process/code_images.h"
@@ -30,6 +31,8 @@ struct function_row {
 	const char *cost;
 	/* why calls cannot be counted; NULL: they can be, or it is unknown whether they can be */
 	const char *reason;
+	/* why the engine `inside` cannot count the calls, as the end of a message; NULL: it can */
+	const char *no_inside;
 	const char *image; /* the file that contains the function */
 };
 
@@ -39,6 +42,7 @@ enum function_column {
 	COLUMN_FUNCTION,
 	COLUMN_ARITY,
 	COLUMN_COST,
+	COLUMN_INSIDE,
 	COLUMN_SOURCE,
 	COLUMN_FILE,
 	N_COLUMNS
@@ -77,6 +81,7 @@ static void fill(struct function_cells *cells, const struct function_row *row)
 	cells->text[COLUMN_FUNCTION] = function_text(row->function, cells->function);
 	cells->text[COLUMN_ARITY] = arity_text(row->function, cells->arity);
 	cells->text[COLUMN_COST] = row->cost ? row->cost : "-";
+	cells->text[COLUMN_INSIDE] = row->no_inside ? "no" : "yes";
 	cells->text[COLUMN_SOURCE] = source_text(row, cells->source);
 	cells->text[COLUMN_FILE] = row->image;
 }
@@ -84,7 +89,8 @@ static void fill(struct function_cells *cells, const struct function_row *row)
 /* Print a table, with a column for the image if HAS_IMAGES. */
 static void functions_print_table(const struct function_row *rows, size_t n, bool has_images)
 {
-	static const char *const titles[] = { "FUNCTION", "ARITY", "COST", "SOURCE", "FILE" };
+	static const char *const titles[] = { "FUNCTION", "ARITY",  "COST",
+					      "INSIDE",	  "SOURCE", "FILE" };
 	const size_t n_columns = has_images ? N_COLUMNS : N_COLUMNS - 1;
 	int widths[N_COLUMNS] = { 0 };
 	struct function_cells cells;
@@ -141,6 +147,7 @@ static void write_row(const struct function_row *row, bool has_images)
 	write_number("bytes", true, (int64_t)function->bytes);
 	write_member("cost", row->cost);
 	write_member("reason", row->reason);
+	write_member("no_inside", row->no_inside);
 	if (has_images)
 		write_member("image", row->image);
 	putchar('}');
@@ -275,8 +282,24 @@ static int find_sources(struct ocp_ctx *ctx, const struct code_image *image,
 	return err ? err : find_files(ctx, image, rows, n, files);
 }
 
+/* Find out whether the engine `inside` can count the calls of the function in ROW. */
+static int find_window(struct ocp_ctx *ctx, const struct code_file *file, bool has_ocaml_stacks,
+		       const struct code_function *decoded, struct function_row *row)
+{
+	struct code_windows windows;
+	int err = code_windows_find(ctx, code_file_flow(file), decoded,
+				    has_ocaml_stacks ? WINDOW_OCAML_5 : WINDOW_OCAML_4, &windows);
+
+	if (err)
+		return err;
+	row->no_inside = windows.no_count;
+	code_windows_free(&windows);
+	return 0;
+}
+
 /* Find the cost of counting the calls of the function in ROW. */
-static int find_cost(struct ocp_ctx *ctx, struct code_file *file, struct function_row *row)
+static int find_cost(struct ocp_ctx *ctx, struct code_file *file, bool has_ocaml_stacks,
+		     struct function_row *row)
 {
 	const struct function *function = row->function;
 	struct code_function decoded;
@@ -284,6 +307,7 @@ static int find_cost(struct ocp_ctx *ctx, struct code_file *file, struct functio
 	int err;
 
 	row->cost = "impossible";
+	row->no_inside = "its code is not known";
 	if (function->bytes > MAX_FUNCTION_BYTES) {
 		row->reason = "its code is too large";
 		return 0;
@@ -301,8 +325,9 @@ static int find_cost(struct ocp_ctx *ctx, struct code_file *file, struct functio
 	row->reason = decoded.no_count;
 	if (!decoded.no_count)
 		row->cost = decoded.place_cost == CODE_EMULATED ? "cheap" : "expensive";
+	err = find_window(ctx, file, has_ocaml_stacks, &decoded, row);
 	code_function_free(&decoded);
-	return 0;
+	return err;
 }
 
 /* Find the costs for ROWS[0..N), which are all in IMAGE and sorted by address. */
@@ -315,7 +340,7 @@ static int find_costs(struct ocp_ctx *ctx, const struct code_image *image,
 	int err = code_file_open(ctx, image->elf, entries, n_entries, &file);
 
 	for (size_t i = 0; !err && i < n; i++)
-		err = find_cost(ctx, file, &rows[i]);
+		err = find_cost(ctx, file, functions_have_ocaml_stacks(image->functions), &rows[i]);
 	code_file_close(file);
 	return err;
 }

@@ -126,7 +126,7 @@ static const char *first_refused(const struct watch_rule *rule)
  */
 static bool fits_inside(const struct targets *targets, const struct watch_rule *rule)
 {
-	return !targets->by_process && !measure_request_needs_bpf(rule->request);
+	return !targets->by_process && !measure_request_watch_needs_bpf(rule->request);
 }
 
 /*

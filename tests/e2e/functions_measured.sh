@@ -10,8 +10,8 @@
 # takes: 60 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/calls_lib.sh"
 
-CALLS=$ROOT/tests/ocaml/calls
 CYCLES=${CYCLES:-30}
 TIMED=${TIMED:-1}
 SUITE=${SUITE:-deep_recursion gc_stress raising_handlers signals tail_calls threads try_with}
@@ -26,11 +26,6 @@ uncountable() {
 	case $VERSION in
 	5.*) echo leaf_while looping self_tail ;;
 	esac
-}
-
-# What a program prints beside the tool's JSON.
-own_lines() { # FILE
-	grep -v '^{"version":' "$1" || :
 }
 
 # ---- exactness --------------------------------------------------------------------------------
@@ -142,19 +137,6 @@ test_estimate() {
 }
 
 # ---- nothing else changes ---------------------------------------------------------------------
-
-# The program's books say that each of its rounds, in all threads, was that of a program that nobody measures.
-check_rounds() { # PROGRAM
-	python3 - <("$1" 1 0) "$(output_of)" <<-'EOF'
-		import sys
-		one, all = ({l.split()[1]: int(l.split()[2]) for l in open(f) if l.startswith("call ")} for f in sys.argv[1:])
-		rounds = all["one_round"]
-		for name in "anonymous", "run", "Make", "Versioned.run_domains":
-		    one.pop(name, 0), all.pop(name, 0)
-		assert all == {name: n * rounds for name, n in one.items()}, (one, all)
-		assert rounds > 10, rounds
-	EOF
-}
 
 # Measured from the middle of its calls to the middle of others, again and again, also by a tool that is
 # killed: the program does what it does otherwise.

@@ -267,7 +267,8 @@ TEST(every_field_of_a_site_is_checked)
 	BAD(4, trampoline, h.parts[1].addr + h.code_off + h.parts[1].code_bytes);
 	BAD(1, gate_addr, 0);
 	BAD(1, gate_addr, sites[0].gate_addr);
-	BAD(1, gate, 2);
+	BAD(1, gate, BLOCK_GATE_NONE);
+	BAD(1, gate, BLOCK_GATE_NONE + 1);
 	BAD(1, opcode, 0xcc);
 	BAD(1, is_patched, BLOCK_PATCHED + 1);
 #undef BAD
@@ -277,4 +278,10 @@ TEST(every_field_of_a_site_is_checked)
 	assert_int_equal(block_check_sites(&h, sites), -EBADMSG);
 	sites[1].gate_addr = UINT64_MAX;
 	assert_int_equal(block_check_sites(&h, sites), -EBADMSG);
+	/* A window has no gate, and any first byte. */
+	sites[1] = make_site(&h, 1);
+	sites[1].gate = BLOCK_GATE_NONE;
+	sites[1].gate_addr = 0;
+	sites[1].opcode = 0x48;
+	assert_int_equal(block_check_sites(&h, sites), 0);
 }

@@ -27,7 +27,11 @@ static struct code_windows find(struct code *code, const char *start, size_t n,
 	return windows;
 }
 
-#define WINDOWS(name) find(*state, name, SIZE(name), WINDOW_OCAML)
+#define WINDOWS(name)	find(*state, name, SIZE(name), WINDOW_OCAML_5)
+#define WINDOWS_4(name) find(*state, name, SIZE(name), WINDOW_OCAML_4)
+#define WINDOWS_C(name) find(*state, name, SIZE(name), WINDOW_C)
+
+static const char does_not_fit[] = "a jump does not fit into its first instructions";
 
 static void assert_window(const struct code_window *window, long off, long end,
 			  enum window_start start)
@@ -57,27 +61,31 @@ TEST(a_window_is_behind_the_entry)
 
 FUNCTION(long_entry, "lea 0x1234(%rdi), %rax\nret");
 
-TEST(an_entry_of_five_bytes_is_a_window)
+/* At the entry of OCaml code, others set uprobes. */
+TEST(only_c_code_has_a_window_at_the_entry)
 {
-	struct code_windows it = WINDOWS(long_entry);
+	struct code_windows it = WINDOWS(long_entry), c = WINDOWS_C(long_entry);
 
-	assert_null(it.no_count);
-	assert_window(&it.count, 0, 7, WINDOW_LONG_ENTRY);
-	assert_string_equal(it.no_time, "its code is too short for two jumps");
+	assert_string_equal(it.no_count, does_not_fit);
+	assert_null(c.no_count);
+	assert_window(&c.count, 0, 7, WINDOW_LONG_ENTRY);
 	code_windows_free(&it);
+	code_windows_free(&c);
 }
 
 FUNCTION(short_entry,
 	 "test %rdi, %rdi\nje 1f\nmov %rsi, %rax\nmov %rax, %rdx\nret\n1: xor %eax, %eax\nret");
 
 /* The je reads flags, so a window cannot begin with it; not every call executes what follows. */
-TEST(the_last_choice_is_a_short_entry)
+TEST(no_window_is_behind_a_jump)
 {
-	struct code_windows it = WINDOWS(short_entry);
+	struct code_windows it = WINDOWS(short_entry), c = WINDOWS_C(short_entry);
 
-	assert_null(it.no_count);
-	assert_window(&it.count, 0, 5, WINDOW_SHORT_ENTRY);
+	assert_string_equal(it.no_count, does_not_fit);
+	assert_null(c.no_count);
+	assert_window(&c.count, 0, 5, WINDOW_SHORT_ENTRY);
 	code_windows_free(&it);
+	code_windows_free(&c);
 }
 
 FUNCTION(live_flags, "cmp %rsi, %rdi\nmov %rdi, %rax\nmov %rsi, %rcx\ncmovg %rcx, %rax\nret");
@@ -86,23 +94,18 @@ TEST(no_window_begins_where_flags_are_live)
 {
 	struct code_windows it = WINDOWS(live_flags);
 
-	assert_null(it.no_count);
-	assert_window(&it.count, 0, 6, WINDOW_SHORT_ENTRY);
+	assert_string_equal(it.no_count, does_not_fit);
 	code_windows_free(&it);
 }
 
 /* inc leaves the carry as it is: the jc reads that of the cmp. */
-FUNCTION(live_carry,
-	 "cmp %rsi, %rdi\n" L(
-		 live_carry_inc) "inc %rdi\nnop\nnop\nmov %rdi, %rax\njc 1f\nret\n1: ret");
-LABEL(live_carry_inc);
+FUNCTION(live_carry, "cmp %rsi, %rdi\ninc %rdi\nnop\nnop\nmov %rdi, %rax\njc 1f\nret\n1: ret");
 
 TEST(a_part_of_the_flags_is_enough_to_be_live)
 {
 	struct code_windows it = WINDOWS(live_carry);
 
-	assert_null(it.no_count);
-	assert_window(&it.count, 0, 6, WINDOW_SHORT_ENTRY);
+	assert_string_equal(it.no_count, does_not_fit);
 	code_windows_free(&it);
 }
 
@@ -114,8 +117,49 @@ TEST(flags_are_live_in_both_ways_of_a_jump)
 {
 	struct code_windows it = WINDOWS(carry_elsewhere);
 
+	assert_string_equal(it.no_count, does_not_fit);
+	code_windows_free(&it);
+}
+
+/* A fault of the copied store would be no Stack_overflow in OCaml 4. */
+FUNCTION(spills, "sub $24, %rsp\nmov %rax, (%rsp)\n" L(
+			 spills_loads) "mov 16(%rbx), %rax\nmov 8(%rbx), %rdi\nadd $24, %rsp\nret");
+LABEL(spills_loads);
+
+TEST(no_window_of_ocaml_4_writes_to_the_stack)
+{
+	struct code_windows four = WINDOWS_4(spills), five = WINDOWS(spills);
+
+	assert_null(four.no_count);
+	assert_int_equal(four.count.off, spills_loads - spills);
+	assert_null(five.no_count);
+	assert_int_equal(five.count.off, 4);
+	code_windows_free(&four);
+	code_windows_free(&five);
+}
+
+/* The code that counts changes r11. */
+FUNCTION(uses_r11, "mov %rax, %r11\nmov 16(%rbx), %rax\nmov 8(%rbx), %rdi\nadd %r11, %rax\nret");
+
+TEST(no_window_is_behind_a_change_of_r11)
+{
+	struct code_windows it = WINDOWS(uses_r11);
+
+	assert_string_equal(it.no_count, does_not_fit);
+	code_windows_free(&it);
+}
+
+/* The kernel emulates the push: the uprobe of this project is there. */
+FUNCTION(at_uprobe, "mov %rax, %rdi\npush %rbx\nmov %rdi, %rcx\n" L(
+			    at_uprobe_behind) "mov 8(%rdi), %rdx\nmov %rsi, %rax\npop %rbx\nret");
+LABEL(at_uprobe_behind);
+
+TEST(a_window_is_not_where_the_uprobe_is)
+{
+	struct code_windows it = WINDOWS(at_uprobe);
+
 	assert_null(it.no_count);
-	assert_window(&it.count, 0, 6, WINDOW_SHORT_ENTRY);
+	assert_int_equal(it.count.off, 4);
 	code_windows_free(&it);
 }
 
@@ -125,7 +169,7 @@ TEST(nothing_may_lead_into_a_window)
 {
 	struct code_windows it = WINDOWS(loops);
 
-	assert_string_equal(it.no_count, "a jump does not fit into its first instructions");
+	assert_string_equal(it.no_count, does_not_fit);
 	assert_string_equal(it.no_time, it.no_count);
 	code_windows_free(&it);
 }
@@ -138,7 +182,7 @@ TEST(an_address_that_is_loaded_counts_as_a_target)
 {
 	struct code_windows it = WINDOWS(has_handler);
 
-	assert_string_equal(it.no_count, "a jump does not fit into its first instructions");
+	assert_string_equal(it.no_count, does_not_fit);
 	code_windows_free(&it);
 }
 
@@ -291,7 +335,7 @@ FUNCTION(live_call, "sub $8, %rsp\ncall window_back_of\nadd $8, %rsp\nret");
 FUNCTION(
 	live_indirect,
 	"lea window_back_of(%rip), %rcx\nsub $8, %rsp\nnop\nnop\nnop\ncall *%rcx\nadd $8, %rsp\nret");
-FUNCTION(live_pushed, "sub $8, %rsp\npush %r12\ncall *%rdx\npop %r12\nadd $8, %rsp\nret");
+FUNCTION(live_pushed, "nop\nsub $8, %rsp\npush %r12\ncall *%rdx\npop %r12\nadd $8, %rsp\nret");
 FUNCTION(live_tail, "mov %rdi, %rax\nadd %rsi, %rax\nadd $3, %rax\njmp other");
 FUNCTION(live_pointer, "mov %rdi, %rax\nmov %rsi, %rcx\nadd %rcx, %rax\njmp *window_target(%rip)");
 
@@ -380,7 +424,7 @@ static void check_live(struct code *code, const char *function, size_t n)
 {
 	static const uint64_t pairs[][2] = { { 1, 2 }, { 5, 3 }, { 0, 0 }, { 1u << 31, 4 } };
 	enum { N_PAIRS = sizeof(pairs) / sizeof(pairs[0]) };
-	struct code_windows windows = find(code, function, n, WINDOW_OCAML);
+	struct code_windows windows = find(code, function, n, WINDOW_OCAML_5);
 	struct trampolines trampolines = map_near(function);
 	uint64_t before[N_PAIRS], n_exits = 0;
 

@@ -31,6 +31,7 @@
 #include "change/inside/site_bytes.h"
 #include "change/inside/stop.h"
 #include "change/inside/threads.h"
+#include "code/code_insn.h"
 #include "kernel/ticks.h"
 
 /* ---- detaching ------------------------------------------------------------------------------ */
@@ -70,6 +71,8 @@ static uint8_t wanted_opcode(const struct block_site *site, const struct site_by
 	const enum site_now now = site_now(site, bytes);
 	const uint8_t opcode = ours_wanted(site, bytes, now);
 
+	if (is_window(site))
+		return now == SITE_NOW_COUNTS;
 	if (now == SITE_NOW_FOREIGN)
 		return 0;
 	/*
@@ -115,6 +118,14 @@ static int note_plan(struct stop *stop, struct inside *inside, enum block_patche
 		   : 0;
 }
 
+static bool has_windows(const struct inside *inside)
+{
+	for (size_t i = 0; i < inside->header.n_sites; i++)
+		if (is_window(&inside->sites[i]))
+			return true;
+	return false;
+}
+
 /*
  * Write to those sites of INSIDE whose `store` is not 0; N_CHANGED is the number of such sites.
  * BYTES are the present bytes of all sites. If there are many sites, the process writes to them
@@ -126,7 +137,8 @@ static int write_sites(struct stop *stop, const struct inside *inside,
 {
 	int err = -ENOTSUP;
 
-	if (n_changed >= STORES_MIN && inside->is_shared)
+	/* The routines of own_stores.h do not write windows. */
+	if (n_changed >= STORES_MIN && inside->is_shared && !has_windows(inside))
 		err = own_stores_sites(stop, inside, kind);
 	if (err != -ENOTSUP && err != -EAGAIN)
 		return err;
@@ -284,6 +296,7 @@ struct attach {
 	struct build build;
 	struct stop stop;
 	const uint64_t *addrs; /* the addresses of the sites, ascending */
+	bool has_windows;
 	/*
 	 * Two possible layouts: [0] for a process without struct rseq, [1] for a process with it.
 	 * Stop A finds out which one is right.
@@ -371,8 +384,10 @@ static int prepare_block(struct attach *attach)
 	err = build_sites(attach->inside, spec, &maps);
 	if (!err)
 		attach->addrs = site_reader_addrs(attach->inside->reader);
+	for (size_t i = 0; i < spec->n_sites; i++)
+		attach->has_windows |= spec->sites[i].window != NULL;
 	for (size_t i = 1; !err && i < spec->n_sites; i++)
-		if (attach->addrs[i] - attach->addrs[i - 1] < SITE_BYTES)
+		if (attach->addrs[i] - attach->addrs[i - 1] < PATCH_JUMP_BYTES)
 			err = ctx_error(ctx, -EINVAL, "two sites overlap");
 	if (!err)
 		err = prepare_layouts(attach);
@@ -570,9 +585,11 @@ static int take_current(struct attach *attach, size_t i, const struct site_bytes
 		return ctx_error(inside->ctx, -EBUSY,
 				 "pid %d: another tool changes its sites at the same time",
 				 (int)inside->pid);
-	site->opcode = bytes->code[1];
 	site->is_patched = BLOCK_PATCHING;
 	site->store = SITE_ON;
+	if (is_window(site))
+		return 0;
+	site->opcode = bytes->code[1];
 	if (site->gate == BLOCK_GATE_PRIVATE)
 		*gate = site->opcode == SITE_ON;
 	else if (!bytes->gate != (site->opcode == SITE_OFF))
@@ -596,7 +613,9 @@ static int stop_b(struct stop *stop, void *arg)
 				 "the counters",
 				 (int)stop->pid);
 	}
-	if (threads_are_inside(stop->tracee, attach->addrs, header->n_sites))
+	if (attach->has_windows ? threads_are_in_windows(stop->tracee, stop->memory, &stop->maps,
+							 attach->addrs, header->n_sites)
+				: threads_are_inside(stop->tracee, attach->addrs, header->n_sites))
 		return ctx_error(stop->ctx, -EAGAIN, "pid %d: a thread is inside a site",
 				 (int)stop->pid);
 	/*
@@ -674,6 +693,22 @@ static void publish(struct attach *attach)
 	__atomic_store_n(&there->magic, header->magic, __ATOMIC_RELEASE);
 }
 
+static int fill_block(struct attach *attach)
+{
+	struct insn_decoder decoder;
+	int err;
+
+	if (!attach->has_windows)
+		return build_block(attach->inside, &attach->build);
+	if (!insn_decoder_init(&decoder))
+		return ctx_no_memory(attach->inside->ctx);
+	attach->build.decoder = &decoder;
+	err = build_block(attach->inside, &attach->build);
+	attach->build.decoder = NULL;
+	insn_decoder_free(&decoder);
+	return err;
+}
+
 static int do_attach(struct attach *attach)
 {
 	struct inside *inside = attach->inside;
@@ -691,7 +726,7 @@ static int do_attach(struct attach *attach)
 		err = run_again(&attach->stop, stop_a, attach);
 	inside->header.ns_per_tick = attach->ns_per_tick;
 	if (!err)
-		err = build_block(inside, &attach->build);
+		err = fill_block(attach);
 	if (!err)
 		publish(attach);
 	return err ? err : run_again(&attach->stop, stop_b, attach);

@@ -38,7 +38,13 @@
 #define STORES_PATH "/memfd:" STORES_NAME " (deleted)"
 #define BLOCK_MAGIC UINT64_C(0x656469736e49636f) /* "ocInside" */
 
-enum { BLOCK_VERSION = 3, BLOCK_MAX_PARTS = 8 };
+enum { BLOCK_VERSION = 4, BLOCK_MAX_PARTS = 8 };
+
+/*
+ * A site is the code of a probe, or a window: instructions of a function of which a jump replaces
+ * the first five bytes (code/window.h). The trampoline of a window counts, executes copies of the
+ * window's instructions, and jumps to the instruction behind the window.
+ */
 
 /* What decides whether a trampoline runs the handler of its site. */
 enum block_gate {
@@ -53,6 +59,7 @@ enum block_gate {
 	 * a dormant site has no semaphore.
 	 */
 	BLOCK_GATE_PRIVATE,
+	BLOCK_GATE_NONE, /* the site is a window: there is no handler */
 };
 
 /*
@@ -62,19 +69,28 @@ enum block_gate {
 enum block_patched { BLOCK_UNPATCHED, BLOCK_PATCHING, BLOCK_PATCHED };
 
 struct block_site {
-	uint64_t addr; /* the address of the nop of the site, in the process */
+	uint64_t addr; /* the address of the nop of the site, or of the window, in the process */
 	/* the address that the site calls, in the process: the entry of its trampoline */
 	uint64_t trampoline;
 	/*
-	 * the address of the gate's two bytes in the process; private gates are in the first part
+	 * the address of the gate's two bytes in the process; private gates are in the first part;
+	 * a window has none: 0
 	 */
 	uint64_t gate_addr;
-	/* the original displacement of the site, which leads to the wrapper of the handler */
+	/*
+	 * the original displacement of the site, which leads to the wrapper of the handler; of a
+	 * window, the original bytes 1 to 4
+	 */
 	uint32_t displacement;
-	uint8_t opcode;	    /* the original opcode of the site: 0x3d (off) or 0xe8 (on) */
+	/* the original opcode of the site: 0x3d (off) or 0xe8 (on); of a window, the first byte */
+	uint8_t opcode;
 	uint8_t gate;	    /* the kind of the gate: enum block_gate */
 	uint8_t is_patched; /* enum block_patched: set before the site is written */
-	uint8_t store;	    /* the opcode that a routine of own_stores.h writes; 0: skip the site */
+	/*
+	 * the opcode that a routine of own_stores.h writes; 0: skip the site. Of a window: 1 if the
+	 * window is to be written.
+	 */
+	uint8_t store;
 };
 
 struct block_part {

@@ -119,6 +119,8 @@ static void block_order_begin(struct block_order *order, const struct block_head
 
 static bool has_sound_gate(const struct block_header *h, size_t i, const struct block_site *site)
 {
+	if (is_window(site))
+		return !site->gate_addr;
 	if (site->gate == BLOCK_GATE_PRIVATE)
 		return site->gate_addr == h->addr + h->gates_off + i * sizeof(uint16_t);
 	return site->gate == BLOCK_GATE_SEMAPHORE && site->gate_addr &&
@@ -158,11 +160,11 @@ static int check_sites(struct block_order *order, const struct block_header *hea
 {
 	for (size_t i = first; i < end; i++) {
 		const struct block_site *site = &sites[i];
-		const int64_t distance = (int64_t)(site->trampoline - (site->addr + SITE_BYTES));
+		const int64_t distance = (int64_t)(site->trampoline - site_branch_end(site));
 
 		if (!site->addr || site->addr >= LAYOUT_ADDRESSES - SITE_BYTES ||
 		    distance != (int32_t)distance ||
-		    (site->opcode != SITE_OFF && site->opcode != SITE_ON) ||
+		    (!is_window(site) && site->opcode != SITE_OFF && site->opcode != SITE_ON) ||
 		    site->is_patched > BLOCK_PATCHED || !has_sound_gate(header, i, site) ||
 		    !has_sound_trampoline(order, header, site->trampoline))
 			return -EBADMSG;

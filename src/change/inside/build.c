@@ -8,6 +8,7 @@
 #include "base/populate.h"
 #include "change/inside/blocks.h"
 #include "change/inside/site_bytes.h"
+#include "code/window.h"
 
 /* ---- what the sites are --------------------------------------------------------------------- */
 
@@ -26,6 +27,23 @@ static const struct mapping *find_mapping(const struct maps *maps, uint64_t addr
 	if (!*last || addr < (*last)->start || addr >= (*last)->end)
 		*last = maps_find(maps, addr);
 	return *last;
+}
+
+/* Take the original bytes of the window SITE, which must be those of the file. */
+static int take_window(struct inside *inside, const struct inside_site *from,
+		       struct block_site *site)
+{
+	uint8_t now[WINDOW_MAX_BYTES];
+
+	if (from->n_window < PATCH_JUMP_BYTES || from->n_window > sizeof(now))
+		return site_error(inside->ctx, site, -EINVAL, "not a window");
+	if (!memory_try_read(inside->memory, from->addr, now, from->n_window) ||
+	    memcmp(now, from->window, from->n_window) != 0)
+		return site_error(inside->ctx, site, -EBUSY,
+				  "its code is not that of the file: another tool has changed it");
+	site->opcode = now[0];
+	memcpy(&site->displacement, now + 1, sizeof(site->displacement));
+	return 0;
 }
 
 static int take_bytes(struct ocp_ctx *ctx, const struct maps *maps, const struct site_bytes *bytes,
@@ -69,7 +87,9 @@ int build_sites(struct inside *inside, const struct inside_spec *spec, const str
 
 		sites[i] = (struct block_site){
 			.addr = from->addr,
-			.gate = from->semaphore ? BLOCK_GATE_SEMAPHORE : BLOCK_GATE_PRIVATE,
+			.gate = from->window	  ? BLOCK_GATE_NONE
+				: from->semaphore ? BLOCK_GATE_SEMAPHORE
+						  : BLOCK_GATE_PRIVATE,
 			.gate_addr = from->semaphore,
 		};
 	}
@@ -79,7 +99,8 @@ int build_sites(struct inside *inside, const struct inside_spec *spec, const str
 	for (size_t i = 0; !err && i < spec->n_sites; i++) {
 		struct block_site *site = &sites[i];
 
-		err = take_bytes(inside->ctx, maps, &bytes[i], site, &last);
+		err = is_window(site) ? take_window(inside, &spec->sites[i], site)
+				      : take_bytes(inside->ctx, maps, &bytes[i], site, &last);
 		/* If the semaphore disagrees with the site, it cannot be the gate. */
 		if (site->gate == BLOCK_GATE_SEMAPHORE &&
 		    !bytes[i].gate != (site->opcode == SITE_OFF)) {
@@ -134,6 +155,24 @@ static int write_trampoline(struct inside *inside, const struct build *build, si
 				      (code.trampoline - view->addr - view->code_off));
 }
 
+/* Like write_trampoline(), for a site that is a window. */
+static int write_window(struct inside *inside, const struct build *build, size_t i, size_t part,
+			const struct block_header *view)
+{
+	const struct inside_site *from = &build->spec->sites[i];
+	const struct templates_window code = {
+		.trampoline = inside->sites[i].trampoline - templates_entry_off(view->n_shards),
+		.counter = view->addr + view->counters_off + i * sizeof(uint64_t),
+		.addr = from->addr,
+		.window = from->window,
+		.n_window = from->n_window,
+	};
+
+	return templates_window(inside->ctx, view, &build->process, build->decoder, &code,
+				code_of(inside, part) +
+					(code.trampoline - view->addr - view->code_off));
+}
+
 static void set_private_gate(struct inside *inside, size_t i)
 {
 	struct block_site *site = &inside->sites[i];
@@ -174,9 +213,9 @@ static int build_part(struct inside *inside, const struct build *build, size_t p
 		site->trampoline = view.addr + off + templates_entry_off(view.n_shards);
 		if (site->gate == BLOCK_GATE_PRIVATE)
 			set_private_gate(inside, i);
-		err = write_trampoline(inside, build, i, part, &view);
-		off += templates_site_bytes(view.n_shards, spec->sites[i].roles,
-					    spec->sites[i].n_roles);
+		err = is_window(site) ? write_window(inside, build, i, part, &view)
+				      : write_trampoline(inside, build, i, part, &view);
+		off += layout_trampoline_bytes(view.n_shards, &spec->sites[i]);
 	}
 	return err;
 }

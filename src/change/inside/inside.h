@@ -48,7 +48,8 @@ struct inside_role {
 };
 
 struct inside_site {
-	uint64_t addr; /* the address, in the process, of the first byte of the site, the nop */
+	/* the address, in the process, of the first byte of the site, the nop, or of the window */
+	uint64_t addr;
 	/*
 	 * The address of the two bytes of the semaphore that OCaml reads. 0 if there is no
 	 * semaphore, or if it cannot be the gate, because tracers raise it too (provider `ocaml`).
@@ -56,6 +57,12 @@ struct inside_site {
 	uint64_t semaphore;
 	const struct inside_role *roles;
 	size_t n_roles;
+	/*
+	 * If the site is a window of a function (code/window.h): its bytes in the file. The first
+	 * six bytes of memory are on one page. Such a site has no semaphore and no roles.
+	 */
+	const uint8_t *window;
+	size_t n_window;
 };
 
 struct inside_spec {

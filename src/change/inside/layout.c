@@ -30,6 +30,8 @@
  */
 static const uint64_t sites_bytes = UINT64_C(1) << 30;
 static const uint64_t shards_bytes = 64 << 20;
+/* How far the instructions of a window may be from what they refer to. */
+static const uint64_t window_reach = 256 << 20;
 
 enum { CACHE_LINE = 64 };
 
@@ -142,6 +144,12 @@ static int check_spec(struct ocp_ctx *ctx, const struct inside_spec *spec)
 	return 0;
 }
 
+size_t layout_trampoline_bytes(uint32_t n_shards, const struct inside_site *site)
+{
+	return site->window ? templates_window_bytes(n_shards)
+			    : templates_site_bytes(n_shards, site->roles, site->n_roles);
+}
+
 /* ---- the parts ------------------------------------------------------------------------------ */
 
 size_t layout_part_of(const struct layout_parts *parts, uint64_t addr)
@@ -181,6 +189,10 @@ int layout_divide(struct ocp_ctx *ctx, const struct inside_spec *spec, const uin
 		struct layout_part *part = &parts->parts[layout_part_of(parts, site->addr)];
 
 		reach_to(part, site->addr);
+		if (site->window) {
+			reach_to(part, site->addr > window_reach ? site->addr - window_reach : 0);
+			reach_to(part, site->addr + window_reach);
+		}
 		if (site->semaphore)
 			reach_to(part, site->semaphore);
 	}
@@ -209,7 +221,7 @@ static void lay_out_code(const struct inside_spec *spec, const struct layout_par
 		const struct inside_site *site = &spec->sites[i];
 
 		header->parts[layout_part_of(parts, site->addr)].code_bytes +=
-			templates_site_bytes(header->n_shards, site->roles, site->n_roles);
+			layout_trampoline_bytes(header->n_shards, site);
 	}
 	for (size_t i = 0; i < parts->n; i++) {
 		struct block_part *part = &header->parts[i];

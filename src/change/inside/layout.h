@@ -75,6 +75,9 @@ int layout_make(struct ocp_ctx *ctx, const struct inside_spec *spec,
  */
 void layout_offsets(struct block_header *header);
 
+/* Return the size of the trampoline of SITE. */
+size_t layout_trampoline_bytes(uint32_t n_shards, const struct inside_site *site);
+
 /* Return the offset of the first trampoline of a part, from the address of the part. */
 uint64_t layout_trampolines_off(const struct block_header *header);
 

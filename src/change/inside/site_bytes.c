@@ -3,7 +3,7 @@
  * A site is written in three steps: the opcode 3d, the displacement, the wanted opcode. While the
  * opcode is 3d the displacement means nothing: the instruction is a comparison whose result is not
  * used. So a tool that is killed after any byte leaves a valid program, and the bytes show how far
- * the tool got.
+ * the tool got. A window is written in one step.
  */
 #include "change/inside/site_bytes.h"
 
@@ -15,7 +15,30 @@
 
 /* ---- what they are -------------------------------------------------------------------------- */
 
-enum site_now site_now(const struct block_site *site, const struct site_bytes *bytes)
+enum { JMP = 0xe9 };
+
+/* Set JUMP to the jump from the window SITE to its trampoline, or to its original bytes. */
+static void window_bytes(const struct block_site *site, bool to_trampoline,
+			 uint8_t jump[PATCH_JUMP_BYTES])
+{
+	const uint32_t rest = to_trampoline ? inside_displacement(site) : site->displacement;
+
+	jump[0] = to_trampoline ? JMP : site->opcode;
+	memcpy(jump + 1, &rest, sizeof(rest));
+}
+
+static enum site_now window_now(const struct block_site *site, const struct site_bytes *bytes)
+{
+	uint8_t jump[PATCH_JUMP_BYTES], original[PATCH_JUMP_BYTES];
+
+	window_bytes(site, true, jump);
+	window_bytes(site, false, original);
+	if (memcmp(bytes->code, original, sizeof(original)) == 0)
+		return SITE_NOW_ORIGINAL;
+	return memcmp(bytes->code, jump, sizeof(jump)) == 0 ? SITE_NOW_COUNTS : SITE_NOW_FOREIGN;
+}
+
+static enum site_now probe_site_now(const struct block_site *site, const struct site_bytes *bytes)
 {
 	const uint32_t ours = inside_displacement(site);
 	const uint8_t opcode = bytes->code[1];
@@ -37,6 +60,13 @@ enum site_now site_now(const struct block_site *site, const struct site_bytes *b
 			return SITE_NOW_FOREIGN;
 	}
 	return SITE_NOW_CUT;
+}
+
+enum site_now site_now(const struct block_site *site, const struct site_bytes *bytes)
+{
+	if (is_window(site))
+		return window_now(site, bytes);
+	return probe_site_now(site, bytes);
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */
@@ -87,7 +117,7 @@ static int write_step(const struct site_changes *changes, enum step step, bool u
 	size_t n_writes = 0;
 
 	for (size_t i = 0; i < changes->n; i++)
-		if (changes->sites[i].store)
+		if (changes->sites[i].store && !is_window(&changes->sites[i]))
 			add_step(changes, i, step, &n_writes);
 	for (size_t i = 0; undo && i < n_writes; i++) {
 		const uint16_t old = writes[i].old;
@@ -96,6 +126,29 @@ static int write_step(const struct site_changes *changes, enum step step, bool u
 		writes[i].new = old;
 	}
 	return n_writes ? patcher_apply(changes->patcher, writes, n_writes) : 0;
+}
+
+static int write_windows(struct ocp_ctx *ctx, const struct site_changes *changes, size_t n)
+{
+	struct patch_jump *jumps = calloc(n + 1, sizeof(*jumps));
+	size_t n_jumps = 0;
+	int err;
+
+	if (!jumps)
+		return ctx_no_memory(ctx);
+	for (size_t i = 0; i < changes->n; i++) {
+		struct patch_jump *jump = &jumps[n_jumps];
+
+		if (!changes->sites[i].store || !is_window(&changes->sites[i]))
+			continue;
+		jump->addr = changes->sites[i].addr;
+		memcpy(jump->old, changes->bytes[i].code, sizeof(jump->old));
+		window_bytes(&changes->sites[i], changes->to_trampolines, jump->new);
+		n_jumps++;
+	}
+	err = n_jumps ? patcher_write_jumps(changes->patcher, jumps, n_jumps) : 0;
+	free(jumps);
+	return err;
 }
 
 int site_bytes_write(struct ocp_ctx *ctx, struct patcher *patcher, const struct block_site *sites,
@@ -112,6 +165,11 @@ int site_bytes_write(struct ocp_ctx *ctx, struct patcher *patcher, const struct 
 		return ctx_no_memory(ctx);
 	for (step = 0; !err && step < N_STEPS; step++)
 		err = write_step(&changes, (enum step)step, false);
+	/* If the windows fail, undo all steps below: count a step that need not be undone. */
+	if (!err) {
+		err = write_windows(ctx, &changes, n_changed);
+		step++;
+	}
 	/* The step that failed has undone its own writes: undo those of the steps before it. */
 	if (err && err != -ESRCH)
 		for (step -= 2; step >= 0; step--)

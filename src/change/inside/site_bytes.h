@@ -16,8 +16,8 @@
 #include "change/stop/patch.h"
 
 struct site_bytes {
-	uint8_t code[SITE_BYTES];
-	uint16_t gate; /* the value of the two bytes at gate_addr; 0 if gate_addr is 0 */
+	uint8_t code[SITE_BYTES]; /* of a window, only PATCH_JUMP_BYTES count */
+	uint16_t gate;		  /* the value of the two bytes at gate_addr; 0 if gate_addr is 0 */
 };
 
 enum site_now {
@@ -32,17 +32,29 @@ enum site_now {
 
 enum site_now site_now(const struct block_site *site, const struct site_bytes *bytes);
 
-/* Return the displacement of a call from SITE to its trampoline. */
+static inline bool is_window(const struct block_site *site)
+{
+	return site->gate == BLOCK_GATE_NONE;
+}
+
+/* Return the address behind the call or jump with which SITE leads to its trampoline. */
+static inline uint64_t site_branch_end(const struct block_site *site)
+{
+	return site->addr + (is_window(site) ? PATCH_JUMP_BYTES : SITE_BYTES);
+}
+
+/* Return the displacement of the call or jump from SITE to its trampoline. */
 static inline uint32_t inside_displacement(const struct block_site *site)
 {
-	return (uint32_t)(site->trampoline - (site->addr + SITE_BYTES));
+	return (uint32_t)(site->trampoline - site_branch_end(site));
 }
 
 /*
  * Write to those of the N SITES whose `store` is not 0: the displacement of the trampoline if
  * TO_TRAMPOLINES, otherwise the original displacement; and `store` as the opcode. BYTES are the
- * present bytes of the sites. Write byte by byte, and only bytes that differ. After an error, all
- * sites are as before.
+ * present bytes of the sites. Write byte by byte, and only bytes that differ. Write windows last,
+ * each whole: a jump to the trampoline, or the original bytes. After an error, all sites are as
+ * before.
  */
 int site_bytes_write(struct ocp_ctx *ctx, struct patcher *patcher, const struct block_site *sites,
 		     const struct site_bytes *bytes, size_t n, bool to_trampolines);

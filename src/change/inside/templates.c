@@ -5,6 +5,7 @@
 #include "change/inside/block.h"
 #include "change/inside/templates.h"
 #include "change/inside/templates_code.h"
+#include "code/window_copy.h"
 
 enum { TRAMPOLINE_ALIGN = 32, ROUTINES_ALIGN = 64, BREAKPOINT = 0xcc };
 
@@ -98,9 +99,28 @@ size_t templates_routines_bytes(void)
 	return aligned(template_bytes(templates_routine_start, templates_end), ROUTINES_ALIGN);
 }
 
-static size_t count_bytes(uint32_t n_shards)
+/* The code that counts in the shard of a CPU, and places in it. */
+struct shard_template {
+	const uint8_t *begin, *moved, *entry, *sequence, *sequence_end, *end;
+};
+
+static const struct shard_template of_sites = {
+	templates_count_cpu,	      templates_count_cpu_moved,	templates_count_cpu_entry,
+	templates_count_cpu_sequence, templates_count_cpu_sequence_end, templates_window_cpu,
+};
+
+static const struct shard_template of_windows = {
+	templates_window_cpu,
+	templates_window_cpu_moved,
+	templates_window_cpu_entry,
+	templates_window_cpu_sequence,
+	templates_window_cpu_sequence_end,
+	templates_gate,
+};
+
+static size_t count_bytes(uint32_t n_shards, const struct shard_template *shard)
 {
-	return n_shards > 1 ? template_bytes(templates_count_cpu, templates_gate)
+	return n_shards > 1 ? template_bytes(shard->begin, shard->end)
 			    : template_bytes(templates_count, templates_count_cpu);
 }
 
@@ -138,7 +158,7 @@ static bool has_stop(const struct inside_role *roles, size_t n_roles)
 
 static size_t site_bytes(uint32_t n_shards, const struct inside_role *roles, size_t n_roles)
 {
-	size_t bytes = count_bytes(n_shards) + gate_bytes();
+	size_t bytes = count_bytes(n_shards, &of_sites) + gate_bytes();
 
 	if (n_roles)
 		bytes += template_bytes(templates_leave, templates_routine_start) +
@@ -157,6 +177,12 @@ static size_t site_bytes(uint32_t n_shards, const struct inside_role *roles, siz
 size_t templates_site_bytes(uint32_t n_shards, const struct inside_role *roles, size_t n_roles)
 {
 	return aligned(site_bytes(n_shards, roles, n_roles), TRAMPOLINE_ALIGN);
+}
+
+size_t templates_window_bytes(uint32_t n_shards)
+{
+	return aligned(count_bytes(n_shards, &of_windows) + WINDOW_COPY_MAX_BYTES,
+		       TRAMPOLINE_ALIGN);
 }
 
 static bool is_power_of_2(uint64_t number, uint64_t max)
@@ -266,31 +292,21 @@ int templates_routines(struct ocp_ctx *ctx, const struct block_header *header,
 	return assembly.is_too_far ? too_far(ctx, addr) : 0;
 }
 
-/*
- * Return the address in the process of PART, a place in the template count_cpu, if count_cpu begins
- * at ADDR.
- */
-static uint64_t in_count_cpu(uint64_t addr, const uint8_t *part)
-{
-	return addr + template_bytes(templates_count_cpu, part);
-}
-
-static void put_count(struct assembly *assembly, uint32_t n_shards)
+static void put_count(struct assembly *assembly, uint32_t n_shards,
+		      const struct shard_template *shard)
 {
 	const uint64_t addr = assembly->addr;
 	const struct rseq_cs sequence = {
-		.start_ip = in_count_cpu(addr, templates_count_cpu_sequence),
-		.post_commit_offset = template_bytes(templates_count_cpu_sequence,
-						     templates_count_cpu_sequence_end),
-		.abort_ip = in_count_cpu(addr, templates_count_cpu_moved),
+		.start_ip = addr + template_bytes(shard->begin, shard->sequence),
+		.post_commit_offset = template_bytes(shard->sequence, shard->sequence_end),
+		.abort_ip = addr + template_bytes(shard->begin, shard->moved),
 	};
 
 	if (n_shards == 1) {
 		put_template(assembly, templates_count, templates_count_cpu);
 		return;
 	}
-	memcpy(put_template(assembly, templates_count_cpu, templates_gate), &sequence,
-	       sizeof(sequence));
+	memcpy(put_template(assembly, shard->begin, shard->end), &sequence, sizeof(sequence));
 }
 
 /* ---- the key -------------------------------------------------------------------------------- */
@@ -396,6 +412,18 @@ static bool put_role(struct assembly *assembly, const struct block_header *heade
 	return !role->is_keyed || put_key(&role->key, code + template_bytes(begin, load));
 }
 
+/* Set the values for counting in the counter at COUNTER, in shard 0, by code at TRAMPOLINE. */
+static void set_counter(struct assembly *assembly, const struct block_header *header,
+			uint64_t counter, uint64_t trampoline)
+{
+	int64_t *values = assembly->values;
+
+	values[HOLE_TO_COUNTER] =
+		(int64_t)counter + (header->n_shards - 1) * values[HOLE_SHARD_BYTES];
+	values[HOLE_COUNTER_OFF] = (int64_t)(counter - header->addr);
+	values[HOLE_TO_SEQUENCE] = (int64_t)trampoline;
+}
+
 static int check_roles(struct ocp_ctx *ctx, const struct templates_process *process,
 		       const struct templates_site *site)
 {
@@ -420,14 +448,11 @@ int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
 	if (err)
 		return err;
 	set_values(&assembly, header, process);
-	assembly.values[HOLE_TO_COUNTER] =
-		(int64_t)site->counter + (header->n_shards - 1) * assembly.values[HOLE_SHARD_BYTES];
-	assembly.values[HOLE_COUNTER_OFF] = (int64_t)(site->counter - header->addr);
+	set_counter(&assembly, header, site->counter, site->trampoline);
 	assembly.values[HOLE_TO_GATE] = (int64_t)site->gate;
 	assembly.values[HOLE_TO_WRAPPER] = (int64_t)site->wrapper;
 	assembly.values[HOLE_TO_GATE_CODE] = (int64_t)(site->trampoline + bytes - gate_bytes());
-	assembly.values[HOLE_TO_SEQUENCE] = (int64_t)site->trampoline;
-	put_count(&assembly, header->n_shards);
+	put_count(&assembly, header->n_shards, &of_sites);
 	if (has_stop(site->roles, site->n_roles))
 		put_template(&assembly, templates_enter_stop, templates_start);
 	else if (site->n_roles)
@@ -441,4 +466,26 @@ int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
 	if (!has_places)
 		return ctx_error(ctx, -EINVAL, "the place of a key is out of range");
 	return assembly.is_too_far ? too_far(ctx, site->trampoline) : 0;
+}
+
+int templates_window(struct ocp_ctx *ctx, const struct block_header *header,
+		     const struct templates_process *process, const struct insn_decoder *decoder,
+		     const struct templates_window *window, uint8_t *code)
+{
+	struct assembly assembly = { .code = code, .addr = window->trampoline };
+	struct window_copy copy;
+	size_t bytes;
+
+	set_values(&assembly, header, process);
+	set_counter(&assembly, header, window->counter, window->trampoline);
+	put_count(&assembly, header->n_shards, &of_windows);
+	if (!window_copy_make(decoder, window->window, window->n_window, window->addr,
+			      assembly.addr, &copy))
+		return ctx_error(ctx, -EINVAL, "the code at 0x%llx cannot be copied",
+				 (unsigned long long)window->addr);
+	memcpy(assembly.code, copy.bytes, copy.n_bytes);
+	bytes = (size_t)(assembly.code - code) + copy.n_bytes;
+	assembly.code += copy.n_bytes;
+	align(&assembly, bytes, templates_window_bytes(header->n_shards));
+	return assembly.is_too_far ? too_far(ctx, window->trampoline) : 0;
 }

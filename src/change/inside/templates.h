@@ -8,6 +8,9 @@
  * all registers but the flags, which are dead at a site, and leaves rseq_cs of the thread empty. It
  * uses at most TEMPLATES_STACK_BYTES of the stack, including the return address. At the end of a
  * stack, the call at the site faults, and not the trampoline.
+ *
+ * The trampoline of a window counts, and executes a copy of the window. It does not use the stack,
+ * and changes r11 and the flags only.
  */
 #ifndef CHANGE_INSIDE_TEMPLATES_H
 #define CHANGE_INSIDE_TEMPLATES_H
@@ -63,6 +66,16 @@ struct templates_site {
 	size_t n_roles;
 };
 
+/* The trampoline of a window. All addresses are those in the process. */
+struct templates_window {
+	/* a multiple of 32; the window jumps to this address + templates_entry_off() */
+	uint64_t trampoline;
+	uint64_t counter;      /* the counter of the window in shard 0 */
+	uint64_t addr;	       /* the address of the window */
+	const uint8_t *window; /* its instructions in the file */
+	size_t n_window;       /* their size in bytes */
+};
+
 /*
  * Return the size of the routines, which are at the beginning of the code: a multiple of 64. The
  * size depends neither on the block nor on the process.
@@ -76,6 +89,9 @@ uint64_t templates_entry_off(uint32_t n_shards);
  * Return the exact size of the trampoline of a site with the N_ROLES roles ROLES; a multiple of 32.
  */
 size_t templates_site_bytes(uint32_t n_shards, const struct inside_role *roles, size_t n_roles);
+
+/* Return the size of the trampoline of a window; a multiple of 32. */
+size_t templates_window_bytes(uint32_t n_shards);
 
 /*
  * Assemble the routines to CODE, for the address addr + code_off of HEADER. All numbers of HEADER
@@ -95,5 +111,14 @@ int templates_routines(struct ocp_ctx *ctx, const struct block_header *header,
 int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
 		   const struct templates_process *process, const struct templates_site *site,
 		   uint8_t *code);
+
+/*
+ * Assemble the trampoline of WINDOW to CODE. Returns 0; or, with a message, -ERANGE if a distance
+ * is too long for 32 bits, -EINVAL if an instruction of the window cannot be copied.
+ */
+struct insn_decoder;
+int templates_window(struct ocp_ctx *ctx, const struct block_header *header,
+		     const struct templates_process *process, const struct insn_decoder *decoder,
+		     const struct templates_window *window, uint8_t *code);
 
 #endif

@@ -4,7 +4,8 @@
  * templates.h and block.h first.
  *
  * A trampoline is a sequence of templates: count (or count_cpu); with pairs enter (or enter_stop),
- * start or stop for each role, leave; gate. Each part of a block has one copy of the routines.
+ * start or stop for each role, leave; gate. The trampoline of a window is count (or window_cpu), and
+ * the copy of the window. Each part of a block has one copy of the routines.
  *
  * The templates are data of this program, which never runs them. They are copied, and must work at
  * any address: they jump only within themselves, and reach everything else through holes. A hole is
@@ -139,40 +140,52 @@ asm("	template count\n"
  * The struct rseq_cs at the beginning describes the sequence; templates.c fills it. The thread's
  * rseq_cs points to this struct only within the trampoline, so that the kernel never reads it after
  * an unmapping.
+ *
+ * NAME is the name of the template. The code changes register REG, whose lower half is REG32.
  */
-asm("	template count_cpu\n"
+asm(".macro count_in_shard name, reg, reg32\n"
     "	.skip	RSEQ_CS_BYTES\n"
     "	.long	RSEQ_SIGNATURE\n" /* the kernel requires the signature before .Lmoved */
-    "	template count_cpu_moved\n"
-    ".Lmoved:\n"
+    "	template \\name\\()_moved\n"
+    ".Lmoved\\name:\n"
     "	lock incq HOLE(%rip)\n"
     "		hole TO_COUNTER\n"
-    "	jmp	.Lcounted\n"
+    "	jmp	.Lcounted\\name\n"
 
-    "	template count_cpu_entry\n"
+    "	template \\name\\()_entry\n"
+    "	.ifc	\\name, count_cpu\n"
     "	push	%rax\n"
-    "	lea	HOLE(%rip), %rax\n"
+    "	.endif\n"
+    "	lea	HOLE(%rip), \\reg\n"
     "		hole TO_SEQUENCE\n"
-    "	mov	%rax, %fs:HOLE\n"
+    "	mov	\\reg, %fs:HOLE\n"
     "		hole RSEQ_CS\n"
-    "	template count_cpu_sequence\n"
-    "	mov	%fs:HOLE, %eax\n"
+    "	template \\name\\()_sequence\n"
+    "	mov	%fs:HOLE, \\reg32\n"
     "		hole CPU_ID\n"
-    "	cmp	$HOLE, %eax\n"
+    "	cmp	$HOLE, \\reg32\n"
     "		hole N_CPUS\n"
-    "	jae	.Lmoved\n"
-    "	imul	$HOLE, %rax, %rax\n" /* the distance from shard 0 to the shard of this CPU */
+    "	jae	.Lmoved\\name\n"
+    "	imul	$HOLE, \\reg, \\reg\n" /* the distance from shard 0 to the shard of this CPU */
     "		hole SHARD_BYTES\n"
-    "	add	HOLE(%rip), %rax\n"		/* plus the address of the block */
+    "	add	HOLE(%rip), \\reg\n"		/* plus the address of the block */
     "		hole TO_BLOCK_ADDR\n"
-    "	incq	HOLE(%rax)\n"
+    "	incq	HOLE(\\reg)\n"
     "		hole COUNTER_OFF\n"
-    "	template count_cpu_sequence_end\n"
-    ".Lcounted:\n"
-    "	xor	%eax, %eax\n"
-    "	mov	%rax, %fs:HOLE\n"
+    "	template \\name\\()_sequence_end\n"
+    ".Lcounted\\name:\n"
+    "	xor	\\reg32, \\reg32\n"
+    "	mov	\\reg, %fs:HOLE\n"
     "		hole RSEQ_CS\n"
-    "	pop	%rax\n");
+    ".endm\n"
+
+    "	template count_cpu\n"
+    "	count_in_shard count_cpu, %rax, %eax\n"
+    "	pop	%rax\n"
+
+    /* In a window, r11 is not in use, and the stack may not be used: see code/window.h. */
+    "	template window_cpu\n"
+    "	count_in_shard window_cpu, %r11, %r11d\n");
 
 /*
  * Jump to the wrapper or return. The stack is as after the site's call, so the wrapper returns to

@@ -79,11 +79,13 @@ enum { TEMPLATES_KEY_BYTES = 10 };
 
 /*
  * The templates. Each ends where the next one begins. The names that begin with count_cpu_,
- * key_start_ or key_stop_ are places in these templates.
+ * window_cpu_, key_start_ or key_stop_ are places in these templates.
  */
 extern const uint8_t templates_text[], templates_count[], templates_count_cpu[],
 	templates_count_cpu_moved[], templates_count_cpu_entry[], templates_count_cpu_sequence[],
-	templates_count_cpu_sequence_end[], templates_gate[], templates_enter[],
+	templates_count_cpu_sequence_end[], templates_window_cpu[], templates_window_cpu_moved[],
+	templates_window_cpu_entry[], templates_window_cpu_sequence[],
+	templates_window_cpu_sequence_end[], templates_gate[], templates_enter[],
 	templates_enter_stop[], templates_start[], templates_stop[], templates_key_start[],
 	templates_key_start_load[], templates_key_stop[], templates_key_stop_load[],
 	templates_leave[], templates_routine_start[], templates_routine_stop[],

@@ -8,6 +8,9 @@
  *
  * The handler may have been interrupted by another handler, which runs on the alternate stack
  * (sigaltstack(2)). So the stacks to which signal frames lead are examined in the same way.
+ *
+ * threads_are_in_windows() looks for signal frames only: a return address is never inside of a
+ * window.
  */
 #include "change/inside/threads.h"
 
@@ -18,11 +21,13 @@
 #include <sys/user.h>
 #include "base/search.h"
 #include "look/proc_file.h"
+#include "program/program.h"
 
 enum {
 	RED_ZONE_BYTES = 128,
 	CHUNK_BYTES = 256 * 1024,
 	MAX_STACK_BYTES = 64 << 20, /* a larger mapping is not a C stack */
+	HANDLER_BYTES = 1 << 20,    /* how much of the stack a signal handler may use */
 	RSEQ_CS_OFF = 8,
 	MAX_STACKS = 16,
 	/*
@@ -30,6 +35,7 @@ enum {
 	 * sigcontext_64 (asm/sigcontext.h).
 	 */
 	FRAME_SP_TO_CS = 3,
+	FRAME_IP_TO_CS = 2,
 };
 
 /*
@@ -118,6 +124,14 @@ bool threads_are_inside(const struct tracee *tracee, const uint64_t *addrs, size
 	return false;
 }
 
+/* Return true if IP is behind the first byte of the jump of one of the N windows at ADDRS. */
+static bool is_in_window(uint64_t ip, const uint64_t *addrs, size_t n)
+{
+	const size_t next = SEARCH(i, n, addrs[i] < ip); /* index of the first one at or after IP */
+
+	return next && ip - addrs[next - 1] < SITE_BYTES;
+}
+
 static bool has_word(const uint64_t *words, size_t n, uint64_t start, uint64_t end)
 {
 	for (size_t i = 0; i < n; i++)
@@ -134,6 +148,9 @@ struct stacks {
 	const struct memory *memory;
 	const struct maps *maps;
 	uint64_t start, end; /* the range of the code whose addresses are looked for */
+	/* look for signal frames with an ip in one of these windows instead */
+	const uint64_t *windows;
+	size_t n_windows;
 	uint64_t *chunk;
 	uint64_t sp[MAX_STACKS];
 	size_t n;
@@ -159,13 +176,15 @@ static bool add_thread_stack(struct stacks *stacks, uint64_t sp)
 /*
  * Find the signal frames in the first N words of the chunk, and add the stacks to which they lead.
  * If a word only looks like part of a signal frame, a needless stack is added, which does no harm.
- * Return false if there are too many stacks.
+ * Return false if there are too many stacks, or if the thread returns into a window.
  */
 static bool follow_frames(struct stacks *stacks, size_t n)
 {
 	for (size_t i = FRAME_SP_TO_CS; i < n; i++)
 		if (stacks->chunk[i] == frame_cs &&
-		    !add_thread_stack(stacks, stacks->chunk[i - FRAME_SP_TO_CS]))
+		    (is_in_window(stacks->chunk[i - FRAME_IP_TO_CS], stacks->windows,
+				  stacks->n_windows) ||
+		     !add_thread_stack(stacks, stacks->chunk[i - FRAME_SP_TO_CS])))
 			return false;
 	return true;
 }
@@ -174,14 +193,15 @@ static bool stack_may_use(struct stacks *stacks, uint64_t sp)
 {
 	const struct mapping *m = maps_find(stacks->maps, sp);
 	const uint64_t overlap = FRAME_SP_TO_CS * sizeof(uint64_t);
-	uint64_t addr = (sp - RED_ZONE_BYTES) & ~UINT64_C(7);
+	uint64_t addr = (sp - RED_ZONE_BYTES) & ~UINT64_C(7), end;
 
-	if (!m || m->end - sp > MAX_STACK_BYTES)
+	if (!m || (m->end - sp > MAX_STACK_BYTES && !stacks->n_windows))
 		return true;
+	end = stacks->n_windows && m->end - sp > HANDLER_BYTES ? sp + HANDLER_BYTES : m->end;
 	if (addr < m->start)
 		addr = m->start;
-	while (addr < m->end) {
-		const size_t bytes = m->end - addr < CHUNK_BYTES ? m->end - addr : CHUNK_BYTES;
+	while (addr < end) {
+		const size_t bytes = end - addr < CHUNK_BYTES ? end - addr : CHUNK_BYTES;
 		const size_t n = bytes / sizeof(uint64_t);
 
 		if (!memory_try_read(stacks->memory, addr, stacks->chunk, bytes) ||
@@ -214,6 +234,43 @@ static bool thread_may_use(struct stacks *stacks, pid_t tid)
 		if (stack_may_use(stacks, stacks->sp[i]))
 			return true;
 	return false;
+}
+
+static bool thread_is_in_window(struct stacks *stacks, pid_t tid)
+{
+	struct user_regs_struct regs;
+
+	if (ptrace(PTRACE_GETREGS, tid, NULL, &regs) != 0)
+		return false; /* the thread has just been killed */
+	if (is_in_window(regs.rip, stacks->windows, stacks->n_windows))
+		return true;
+	stacks->sp[0] = regs.rsp;
+	stacks->n = 1;
+	for (size_t i = 0; i < stacks->n; i++)
+		if (stack_may_use(stacks, stacks->sp[i]))
+			return true;
+	return false;
+}
+
+bool threads_are_in_windows(const struct tracee *tracee, const struct memory *memory,
+			    const struct maps *maps, const uint64_t *addrs, size_t n)
+{
+	struct stacks stacks = {
+		.memory = memory,
+		.maps = maps,
+		.windows = addrs,
+		.n_windows = n,
+		.chunk = malloc(CHUNK_BYTES),
+	};
+	bool are = !stacks.chunk;
+
+	for (size_t i = 0; !are && i < tracee_n_threads(tracee); i++) {
+		int signal;
+
+		are = thread_is_in_window(&stacks, tracee_tid(tracee, i, &signal));
+	}
+	free(stacks.chunk);
+	return are;
 }
 
 bool threads_may_use(const struct tracee *tracee, const struct memory *memory,

@@ -31,6 +31,14 @@ void threads_examine(struct ocp_ctx *ctx, const struct tracee *tracee, const str
 bool threads_are_inside(const struct tracee *tracee, const uint64_t *addrs, size_t n);
 
 /*
+ * Return true if a thread is or returns behind the first byte of one of the N sites at ADDRS, of
+ * which some are windows (code/window.h): its ip, or that of a signal frame on a stack, is there.
+ * ADDRS must be ascending. A signal frame is found if its handler uses at most 1 MiB of the stack.
+ */
+bool threads_are_in_windows(const struct tracee *tracee, const struct memory *memory,
+			    const struct maps *maps, const uint64_t *addrs, size_t n);
+
+/*
  * Return true if a thread may return to the code in [START, END): if a register, a word of a stack
  * or the thread's restartable sequence points there, or if this cannot be determined.
  */

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * Writes of one byte of text or of the two bytes of a semaphore.
+ * Writes of one byte of text, of the five bytes of a jump, or of the two bytes of a semaphore.
  *
  * A write never covers a whole word. The kernel writes int3 over a site's nop when a uprobe is
  * added, and the original byte when it is removed, in running and in stopped processes. The next
  * site may start only 6 bytes further, so a wider write could cover its nop, and erase an int3 or
  * bring one back: hits would be lost, or a SIGTRAP would kill the tracee. Likewise, the two bytes
- * before an OCaml semaphore are the kernel's reference counter.
+ * before an OCaml semaphore are the kernel's reference counter. A jump is written whole, because a
+ * part of it would be another instruction; it is only written where no uprobe is.
  *
  * Text is written through /proc/PID/mem, one byte at a time. The kernel lets a tracer write to
  * read-only private text (FOLL_FORCE), into a private copy of the page; the file is never changed.
@@ -37,21 +38,26 @@ enum {
 	PARALLEL_MIN = 256,
 };
 
-static int write_value_at(int fd, uint64_t addr, uint16_t value, uint8_t bytes)
+static int write_bytes_at(int fd, uint64_t addr, const void *bytes, size_t n_bytes)
 {
 	struct interruptions interruptions = { 0 };
 	ssize_t n;
 
 	do
-		n = pwrite(fd, &value, bytes, (off_t)addr);
+		n = pwrite(fd, bytes, n_bytes, (off_t)addr);
 	while (n < 0 && is_interrupted(&interruptions));
-	if (n == bytes)
+	if (n == (ssize_t)n_bytes)
 		return 0;
 	/*
-	 * If pwrite(2) returns 0, the address space is gone. pwrite(2) never writes only half of a
-	 * semaphore, because a semaphore is aligned to 2 bytes.
+	 * If pwrite(2) returns 0, the address space is gone. pwrite(2) never writes a part of the
+	 * bytes, because they are on one page: a semaphore is aligned to 2 bytes.
 	 */
 	return n < 0 ? -errno : -ESRCH;
+}
+
+static int write_value_at(int fd, uint64_t addr, uint16_t value, uint8_t bytes)
+{
+	return write_bytes_at(fd, addr, &value, bytes);
 }
 
 /* The writes of one phase that one thread carries out, in the order of writes[]. */
@@ -268,6 +274,30 @@ int patcher_apply(struct patcher *patcher, const struct patch_write *writes, siz
 	for (; phase >= 0 && failed->err != -ESRCH; phase--)
 		undo_shares(patcher, shares[phase], 2, &left);
 	return report_failed_write(patcher->ctx, patcher->pid, failed, left);
+}
+
+int patcher_write_jumps(struct patcher *patcher, const struct patch_jump *jumps, size_t n)
+{
+	size_t done = 0, left = 0;
+	int err = 0;
+
+	while (!err && done < n) {
+		err = write_bytes_at(patcher->fd, jumps[done].addr, jumps[done].new,
+				     PATCH_JUMP_BYTES);
+		done += !err;
+	}
+	if (!err)
+		return 0;
+	if (err == -ESRCH)
+		return ctx_error(patcher->ctx, -ESRCH, "pid %d: ended while its code was changed",
+				 (int)patcher->pid);
+	for (size_t i = done; i-- > 0;)
+		left += write_bytes_at(patcher->fd, jumps[i].addr, jumps[i].old,
+				       PATCH_JUMP_BYTES) != 0;
+	return ctx_error(patcher->ctx, err,
+			 "pid %d: cannot write at 0x%" PRIx64 ": %s; %zu earlier writes could not "
+			 "be undone",
+			 (int)patcher->pid, jumps[done].addr, strerror(-err), left);
 }
 
 int patcher_open(struct ocp_ctx *ctx, pid_t pid, struct patcher **out)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writing single bytes of text, and semaphores, of another process. SECURITY.md lists the other
+ * Writing single bytes of text, jumps, and semaphores, of another process. SECURITY.md lists the other
  * files that change a process.
  */
 #ifndef CHANGE_STOP_PATCH_H
@@ -40,6 +40,21 @@ void patcher_close(struct patcher *patcher);
  * patcher_set_running() was called. The caller must have read the `old` values from it.
  */
 int patcher_apply(struct patcher *patcher, const struct patch_write *writes, size_t n);
+
+enum { PATCH_JUMP_BYTES = 5 };
+
+/* A jump in place of instructions that no thread is in the middle of, or the other way round. */
+struct patch_jump {
+	uint64_t addr; /* all bytes are on one page */
+	uint8_t old[PATCH_JUMP_BYTES], new[PATCH_JUMP_BYTES];
+};
+
+/*
+ * Carry out the writes of JUMPS, each by one system call: a tool that is killed leaves the old
+ * bytes or the new ones. If a write fails, undo the earlier ones. The process must be stopped, and
+ * the caller must have read the `old` bytes in this stop.
+ */
+int patcher_write_jumps(struct patcher *patcher, const struct patch_jump *jumps, size_t n);
 
 /*
  * Write the N bytes at BYTES to ADDR, in memory that the process does not use, e.g. below the red

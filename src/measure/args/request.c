@@ -255,6 +255,22 @@ bool engine_choice_read(const char *text, enum engine_choice *choice)
 	return false;
 }
 
+/* Return true if code other than the calls of OCaml functions is counted, or code is timed. */
+static bool has_code_beside_functions(const struct measure_request *request)
+{
+	for (size_t i = 0; i < request->n_pairs; i++)
+		if (is_code(&request->pairs[i].start) || is_code(&request->pairs[i].stop))
+			return true;
+	for (size_t i = 0; i < request->counted.n; i++) {
+		const struct item *item = &request->counted.list[i];
+
+		if (is_code(item) && item->kind != ITEM_FUNCTION &&
+		    item->kind != ITEM_FUNCTION_REGEXP)
+			return true;
+	}
+	return have_code(&request->printed);
+}
+
 const char *measure_request_needs_bpf(const struct measure_request *request)
 {
 	const struct {
@@ -269,11 +285,17 @@ const char *measure_request_needs_bpf(const struct measure_request *request)
 		{ request->stack_depth, "--stack" },
 		{ request->split == OCP_BY_THREAD, "--by-thread" },
 		{ request->children, "--children" },
-		{ measure_request_has_code(request), "fn:, c:, gc: and line:" },
+		{ has_code_beside_functions(request), "c:, gc:, line:, note: and times of fn:" },
 	};
 
 	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
 		if (needs[i].is_asked)
 			return needs[i].name;
 	return NULL;
+}
+
+const char *measure_request_watch_needs_bpf(const struct measure_request *request)
+{
+	return measure_request_has_code(request) ? "fn:, c:, gc: and line:"
+						 : measure_request_needs_bpf(request);
 }

@@ -19,9 +19,12 @@
 #include "base/plural.h"
 #include "base/populate.h"
 #include "change/inside/own_cost.h"
+#include "code/window.h"
 #include "measure/engine/inside_meta.h"
 #include "look/find.h"
 #include "look/maps.h"
+#include "look/memory.h"
+#include "program/program.h"
 #include "look/proc_file.h"
 
 enum {
@@ -79,6 +82,9 @@ struct sites_to_count {
 	struct inside_site *sites;
 	struct inside_role *roles;
 	size_t n_roles;
+	struct memory *memory; /* of the process */
+	/* windows that are left out, because their code is not that of the file */
+	size_t n_changed;
 };
 
 const char *engine_inside_cannot(const struct engine_spec *spec)
@@ -92,7 +98,7 @@ const char *engine_inside_cannot(const struct engine_spec *spec)
 	if (spec->exe || !spec->pid)
 		return "every process of a program";
 	if (spec->max_frames || spec->has_conditions)
-		return "functions";
+		return "times of functions";
 	return NULL;
 }
 
@@ -259,10 +265,21 @@ static int add_roles(struct inside_process *process, const struct engine_file *f
 	return 0;
 }
 
+/* Return true if the window SITE, at ADDR, is not in memory as in the file. */
+static bool has_changed(const struct sites_to_count *sites, uint64_t addr, const struct site *site)
+{
+	uint8_t now[WINDOW_MAX_BYTES];
+
+	return site->n_window > sizeof(now) ||
+	       !memory_try_read(sites->memory, addr, now, site->n_window) ||
+	       memcmp(now, site->window, site->n_window) != 0;
+}
+
 static int add_counted_site(struct inside_process *process, const struct file_mappings *mapped,
 			    const struct engine_file *file, size_t i, struct sites_to_count *sites)
 {
 	const struct engine_site *site = &file->sites[i];
+	const uint8_t *window = site->site ? site->site->window : NULL;
 	uint64_t addr = 0, semaphore = 0;
 	const size_t n = find_mapped_address(mapped, site->nop_off, true, &addr);
 	const bool has_semaphore =
@@ -277,11 +294,17 @@ static int add_counted_site(struct inside_process *process, const struct file_ma
 			  : "pid %d: has no mapping of a site of %s, and cannot be counted "
 			    "inside",
 			(int)mapped->pid, file->name);
+	if (window && has_changed(sites, addr, site->site)) {
+		sites->n_changed++;
+		return 0;
+	}
 	sites->sites[process->n_sites] = (struct inside_site){
 		.addr = addr,
 		.semaphore = has_semaphore ? semaphore + OCAML_COUNTER_OFF : 0,
 		.roles = sites->roles + sites->n_roles,
 		.n_roles = site->n_roles,
+		.window = window,
+		.n_window = window ? site->site->n_window : 0,
 	};
 	if (process->probes)
 		note_probe(process, site);
@@ -315,7 +338,8 @@ int inside_process_check(struct ocp_ctx *ctx, pid_t pid, size_t n_sites, size_t 
 	if (n_unfit)
 		return ctx_error(
 			ctx, -ENOTSUP,
-			"pid %d: %zu site%s dormant, which the engine `inside` cannot count",
+			"pid %d: %zu site%s dormant or no OCaml function, which the engine "
+			"`inside` cannot count",
 			(int)pid, n_unfit, n_unfit == 1 ? " is" : "s are");
 	return 0;
 }
@@ -431,11 +455,19 @@ static int attach_counters(struct inside_process *process, const struct engine *
 		err = maps_read(process->ctx, process->pid, &maps);
 	if (!err)
 		err = know_process(process, process->pid);
+	if (!err)
+		err = memory_open(process->ctx, process->pid, &sites.memory);
 	for (size_t i = 0; !err && i < n; i++)
 		if (has_pid(files[i].pids, files[i].n_pids, process->pid))
 			err = add_file_sites(process, &maps, &files[i], &sites);
+	if (!err && sites.n_changed)
+		ctx_log(process->ctx, OCP_LOG_WARN,
+			"pid %d: %zu function%s not counted: another tool has a uprobe on, or has "
+			"changed, the code that a jump would replace",
+			(int)process->pid, sites.n_changed, sites.n_changed == 1 ? " is" : "s are");
 	if (!err)
 		err = attach_sites(process, &sites);
+	memory_close(sites.memory);
 	maps_free(&maps);
 	free(sites.sites);
 	free(sites.roles);

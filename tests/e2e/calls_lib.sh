@@ -1,0 +1,23 @@
+# shellcheck shell=bash
+# What the scripts share that measure the functions of tests/ocaml/calls, a program that counts its own calls. After
+# target_lib.sh.
+
+CALLS=$ROOT/tests/ocaml/calls
+
+# What a program prints beside the tool's JSON.
+own_lines() { # FILE
+	grep -v '^{"version":' "$1" || :
+}
+
+# The program's books say that each of its rounds, in all threads, was that of a program that nobody measures.
+check_rounds() { # PROGRAM
+	python3 - <("$1" 1 0) "$(output_of)" <<-'EOF'
+		import sys
+		one, all = ({l.split()[1]: int(l.split()[2]) for l in open(f) if l.startswith("call ")} for f in sys.argv[1:])
+		rounds = all["one_round"]
+		for name in "anonymous", "run", "Make", "Versioned.run_domains":
+		    one.pop(name, 0), all.pop(name, 0)
+		assert all == {name: n * rounds for name, n in one.items()}, (one, all)
+		assert rounds > 10, rounds
+	EOF
+}

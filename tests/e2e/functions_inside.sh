@@ -1,0 +1,276 @@
+#!/usr/bin/env bash
+# Functions counted by jumps in the process (`--engine inside`), against the programs' own books and against uprobes; and
+# programs whose functions are counted do what they do otherwise. With the compiler in PATH:
+#
+#   CYCLES   how often to attach and detach (default: 30)
+#   KILLS    at how many system calls to kill the tool (default: 20)
+#   SUITE    the programs of the language suite to run; all: each of them
+#
+# needs: fixtures ocaml
+# takes: 90 s
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/calls_lib.sh"
+. "$(dirname "$0")/kills_lib.sh"
+
+CYCLES=${CYCLES:-30}
+SUITE=${SUITE:-deep_recursion gc_stress raising_handlers signals tail_calls threads try_with}
+BINARIES=$O/tests/fixtures/binaries
+# OCaml 5 would let a recursion without end fill 1 GiB.
+export OCAMLRUNPARAM=l=1M
+
+# ---- helpers ----------------------------------------------------------------------------------
+
+# Start COMMAND, which stops before OCaml code runs, and count all of its functions inside, to the end: JSON in OUT.
+start_counted() { # OUT COMMAND...
+	local out=$1
+	shift
+	rm -f "$TMP/gate"
+	mkfifo "$TMP/gate"
+	start_target env GATE="$TMP/gate" LD_PRELOAD="$BINARIES/libgate.so" "$@"
+	wait_for "[[ \$(readlink /proc/$TARGET/exe) = '$(realpath "$1")' ]] && grep -q '^\(257\|0\) ' /proc/$TARGET/syscall"
+	background "$TOOL" attach -pid "$TARGET" --count='fn:.*' --engine inside --budget none --json >"$out" 2>"$out.err"
+	COUNTING=$!
+	wait_for "grep -q 'counting [0-9]* probes' '$out.err' || has_ended $COUNTING"
+	! has_ended "$COUNTING" || fail "$(cat "$out.err")"
+	: >"$TMP/gate"
+}
+
+# The names of the functions of PROGRAM that cannot be counted inside: a function of the name has no window.
+without_window() { # PROGRAM PATTERN
+	"$TOOL" functions -prog "$1" "$2" --json |
+		python3 -c 'import json, sys
+print(*sorted({f["name"] for f in json.load(sys.stdin)["functions"] if f["no_inside"]}), sep="\n")'
+}
+
+# The code of the target is that of its file.
+has_code_of_file() {
+	python3 - "$TARGET" <<-'PY'
+	import sys
+	pid, same = sys.argv[1], 0
+	exe, memory = open(f"/proc/{pid}/exe", "rb"), open(f"/proc/{pid}/mem", "rb")
+	for line in open(f"/proc/{pid}/maps"):
+	    addresses, rights, offset, *rest = line.split()
+	    if "x" not in rights or not rest[-1].endswith("/calls"):
+	        continue
+	    start, end = (int(x, 16) for x in addresses.split("-"))
+	    exe.seek(int(offset, 16))
+	    memory.seek(start)
+	    code = exe.read(end - start)
+	    assert memory.read(len(code)) == code, "the code differs"
+	    same += len(code)
+	assert same > 100000, same
+	PY
+}
+
+build_calls() { # FLAG...
+	"$CALLS/build" "$TMP/built" "$@" 2>"$TMP/warnings"
+}
+
+start_calls() { # ROUNDS THREADS
+	start_target "$TMP/built/calls" "$@"
+	await_line ready
+}
+
+# ---- exactness --------------------------------------------------------------------------------
+
+# All functions of a run of `calls` are counted, built with these flags.
+check_counts() { # THREADS FLAG...
+	local threads=$1 names
+	shift
+	need_command python3
+	build_calls "$@"
+	names=$(without_window "$TMP/built/calls" '^Calls\.' | sed 's/^Calls\.//')
+	start_counted "$TMP/out" "$TMP/built/calls" 20 "$threads"
+	await_line ready
+	tell go
+	finish_target
+	wait "$COUNTING" || fail "$(cat "$TMP/out.err")"
+	cp "$(output_of)" "$TMP/books"
+	# shellcheck disable=SC2086 # words
+	compare_with_books calls "$TMP/out" "$TMP/books" c:calls_by_name $names
+	(($(<"$TMP/compared") >= 40)) || fail "only $(<"$TMP/compared") functions"
+}
+
+test_counts() {
+	check_counts 1
+	check_counts 4
+}
+
+test_counts_not_position_independent() {
+	check_counts 1 -ccopt -no-pie
+}
+
+test_counts_inline_0() {
+	check_counts 1 -inline 0
+}
+
+# The compiler compiles a file: each count is that of uprobes, and the files are those of a run that nobody counts.
+test_compiler() {
+	local compiler
+	need_counting
+	compiler=$(own_copy "$(realpath "$(type -P ocamlopt.opt)")")
+	mkdir "$TMP/plain" "$TMP/inside" "$TMP/traced"
+	cp "$CALLS/books.ml" "$TMP/plain"
+	cp "$CALLS/books.ml" "$TMP/inside"
+	cp "$CALLS/books.ml" "$TMP/traced"
+	cd "$TMP/plain"
+	"$compiler" -c books.ml
+	cd "$TMP/traced"
+	"$TOOL" trace --wait -prog "$compiler" --count='fn:.*' --json -- -c books.ml >"$TMP/traced.json" 2>"$TMP/err" ||
+		fail "$(cat "$TMP/err")"
+	cd "$TMP/inside"
+	start_counted "$TMP/inside.json" "$compiler" -c books.ml
+	finish_target
+	eq "$TARGET_STATUS" 0 "status of the compiler"
+	wait "$COUNTING" || fail "$(cat "$TMP/inside.json.err")"
+	diff -r "$TMP/plain" "$TMP/inside"
+	holds python3 - "$TMP/inside.json" "$TMP/traced.json" <<-'PY'
+	import json, sys
+	inside, traced = ({p["name"]: p["hits"] for p in json.loads(open(f).read().splitlines()[-1])["probes"]} for f in sys.argv[1:])
+	wrong = {name: (n, traced[name]) for name, n in inside.items() if n != traced[name]}
+	assert not wrong, wrong
+	called = [name for name, n in traced.items() if n]
+	counted = [name for name in called if name in inside]
+	print(len(inside), len(traced), len(called), len(counted))
+	assert len(inside) * 100 > len(traced) * 87 and len(counted) > 1000
+	PY
+}
+
+# ---- nothing else changes ---------------------------------------------------------------------
+
+# Again and again, from the middle of calls to the middle of others, in four threads.
+test_attached_and_detached() {
+	local i counted=0
+	build_calls
+	start_calls 0 4
+	tell go
+	for ((i = 0; i < CYCLES; i++)); do
+		"$TOOL" attach --budget none -q -pid "$TARGET" --count='fn:.*' --engine inside --for 20ms --json >"$TMP/counts" \
+			2>"$TMP/err" || fail "$(cat "$TMP/err")"
+		! finds '"hits":[1-9]' "$TMP/counts" || counted=$((counted + 1))
+	done
+	has_code_of_file
+	tell stop
+	quit_target
+	eq "$TARGET_STATUS" 0 "status"
+	check_rounds "$TMP/built/calls"
+	# On a busy machine the program may have no processor for a while.
+	((counted >= CYCLES / 2)) || fail "$counted of $CYCLES"
+}
+
+# The tool is killed at its system calls, one after the other: the program goes on, `doctor --fix` restores its code.
+test_kills() {
+	local call tool
+	build_calls
+	start_calls 0 2
+	tell go
+	tool=("$TOOL" attach -q --budget none -pid "$TARGET" --count='fn:Calls.*' --engine inside --for 10ms)
+	list_calls "${tool[@]}"
+	for call in $(spread_calls "${KILLS:-20}"); do
+		kill_if_reached "$call" "${tool[@]}" || continue
+		let_work 1
+		"$TOOL" doctor -pid "$TARGET" --fix >"$TMP/fixed" 2>&1 || fail "at $call: $(cat "$TMP/fixed")"
+		has_code_of_file
+	done
+	tell stop
+	quit_target
+	eq "$TARGET_STATUS" 0 "status"
+	check_rounds "$TMP/built/calls"
+}
+
+# A program of the language suite does the same with all functions counted.
+check_program() {
+	local program=$TMP/suite/$PROGRAM expected=0
+	"$program" >"$TMP/$PROGRAM.expected" 2>&1 || expected=$?
+	start_counted "$TMP/$PROGRAM.json" "$program"
+	finish_target
+	wait "$COUNTING" || fail "$PROGRAM: $(cat "$TMP/$PROGRAM.json.err")"
+	eq "$(cat "$(output_of)")" "$(cat "$TMP/$PROGRAM.expected")" "$PROGRAM"
+	eq "$TARGET_STATUS" "$expected" "status of $PROGRAM"
+	finds '"hits":[1-9]' "$TMP/$PROGRAM.json"
+}
+
+test_suite() {
+	[[ $SUITE = all ]] || export PROGRAMS=$SUITE
+	BARE=no DORMANT=yes "$ROOT/tests/ocaml/suite/build" "$O" "$TMP/suite" >"$TMP/log" 2>&1 || fail "$(cat "$TMP/log")"
+	xargs -P"$(nproc)" -I{} env PROGRAM={} bash "$0" --one check_program <"$TMP/suite/programs"
+}
+
+# ---- others -----------------------------------------------------------------------------------
+
+count_in_background() { # ENGINE
+	background "$TOOL" attach -pid "$TARGET" --count='fn:Calls.*' --engine "$1" --budget none --json >"$TMP/$1.json" 2>"$TMP/$1.err"
+	COUNTING=$!
+	wait_for "grep -q 'counting [0-9]* probes' '$TMP/$1.err' || has_ended $COUNTING"
+}
+
+# Uprobes on functions, then jumps, and the other way round: functions whose code is not that of the file are left out, and
+# named; the program goes on.
+test_both_engines() {
+	local bpf inside
+	need_counting
+	build_calls
+	start_calls 0 2
+	tell go
+	count_in_background bpf
+	bpf=$COUNTING
+	count_in_background inside
+	inside=$COUNTING
+	grep -q "counting [0-9]* probes" "$TMP/inside.err" || fail "$(cat "$TMP/inside.err")"
+	holds grep -qE "pid $TARGET: [0-9]+ functions? (is|are) not counted: another tool has a uprobe on" "$TMP/inside.err"
+	kill -INT "$bpf" && wait "$bpf"
+	let_work 2
+	count_in_background bpf
+	holds grep -qE "pid $TARGET has changed the code of [0-9]+ functions in memory: left out" "$TMP/bpf.err"
+	kill -INT "$COUNTING" && wait "$COUNTING"
+	kill -INT "$inside" && wait "$inside"
+	has_code_of_file
+	tell stop
+	quit_target
+	eq "$TARGET_STATUS" 0 "status"
+	check_rounds "$TMP/built/calls"
+}
+
+# Counters that are kept: a later tool reads them, and restores the code.
+test_kept() {
+	build_calls
+	start_calls 0 2
+	"$TOOL" attach -q -pid "$TARGET" --count=fn:Calls.fib --engine inside --keep "calls-$$" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	tell go
+	wait_for '"$TOOL" read "calls-$$" --json | grep -q "\"hits\":[1-9]"'
+	"$TOOL" doctor -pid "$TARGET" >"$TMP/doctor" 2>&1
+	holds grep -q '^note: 1 site counts inside of the process' "$TMP/doctor"
+	"$TOOL" detach "calls-$$" >"$TMP/out"
+	holds grep -q '^fn:Calls.fib ' "$TMP/out"
+	has_code_of_file
+	tell stop
+	quit_target
+	check_rounds "$TMP/built/calls"
+}
+
+expect_error() { # STATUS MESSAGE ARG...
+	local status=0
+	"$TOOL" attach -pid "$TARGET" --engine inside "${@:3}" >"$TMP/out" 2>"$TMP/err" || status=$?
+	eq "$status" "$1" "status of ${*:3}"
+	matches "$(head -n 1 "$TMP/err")" "$2" "${*:3}"
+	eq "$(cat "$TMP/out")" "" "output"
+}
+
+test_errors() {
+	local name
+	build_calls
+	start_calls 0 1
+	for name in c:malloc gc:minor line:calls.ml:10; do
+		expect_error 2 'excludes c:, gc:, line:, note: and times of fn:' --count="$name"
+	done
+	expect_error 2 'excludes c:, gc:, line:, note: and times of fn:' --time fn:Calls.fib
+	expect_error 2 "'fn:Calls.fibs'" --count=fn:Calls.fibs
+	name=$(without_window "$TMP/built/calls" '^Calls\.' | grep -v fun_ | head -n 1)
+	[[ -n $name ]] || fail "each function has a window"
+	expect_error 4 "^ocaml-probes: 'fn:$name': cannot be counted inside: a jump" --count="fn:$name"
+	has_code_of_file
+}
+
+TEST_TIMEOUT=$((300 + 3 * CYCLES))
+run_tests "$@"
