@@ -30,7 +30,8 @@ static bool has_path(const struct frametable *table, const struct function *func
 	for (size_t i = frametable_from(table, function->va + 1);
 	     i < n_descrs && list[i].va - function->va <= function->bytes; i++) {
 		n = frametable_locations(table, &list[i], locations, FRAME_LOCATIONS_MAX);
-		if (n && !locations[n - 1].is_inlined && is_path_of(locations[n - 1].function, name))
+		if (n && !locations[n - 1].is_inlined &&
+		    is_path_of(locations[n - 1].function, name))
 			return true;
 	}
 	return false;

@@ -769,8 +769,8 @@ static int add_bare(void *data, uint64_t va, uint64_t bytes, const struct ocaml_
 	if (err)
 		return err;
 	set_name(f, function, name, name->short_at);
-	return function->is_anonymous && ocaml_name_of_anonymous(name->text, name->path_bytes, path,
-								 longer)
+	return function->is_anonymous &&
+			       ocaml_name_of_anonymous(name->text, name->path_bytes, path, longer)
 		       ? set_full_name(f, function, longer)
 		       : 0;
 }
@@ -988,8 +988,8 @@ find_requested_functions(const struct functions *f, const struct requested_name 
 }
 
 /* Find the functions whose names or, if FLAT, whose flat names are NAME. */
-static const struct function *const *find_named(const struct functions *functions, const char *name,
-						bool flat, size_t *n)
+static const struct function *const *find_by_name(const struct functions *functions,
+						  const char *name, bool flat, size_t *n)
 {
 	const struct function *const *found;
 	struct requested_name asked = { .flat = flat };
@@ -1010,15 +1010,15 @@ static const struct function *const *find_named(const struct functions *function
 const struct function *const *functions_find_exact(const struct functions *functions,
 						   const char *name, size_t *n)
 {
-	return find_named(functions, name, false, n);
+	return find_by_name(functions, name, false, n);
 }
 
 const struct function *const *functions_find(const struct functions *functions, const char *name,
 					     size_t *n)
 {
-	const struct function *const *found = find_named(functions, name, false, n);
+	const struct function *const *found = find_by_name(functions, name, false, n);
 
-	return found ? found : find_named(functions, name, true, n);
+	return found ? found : find_by_name(functions, name, true, n);
 }
 
 const struct function *const *functions_versions(const struct functions *functions,

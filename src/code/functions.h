@@ -64,7 +64,7 @@ struct function {
 	 */
 	int8_t arity;
 	uint8_t language;    /* enum function_language */
-	bool is_anonymous;   /* its symbol has no name: "Service.find.(fun)", "Service.cache#find" */
+	bool is_anonymous;   /* "Service.find.(fun)", "Service.cache#find", "Service.fun_1257" */
 	bool is_initialiser; /* "Service.entry": runs the top level of a compilation unit */
 	bool is_chosen;	     /* an IFUNC: va is the address of the resolver, see ifunc.h */
 	bool is_hidden;	     /* programs are not linked with this version */

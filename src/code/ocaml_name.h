@@ -73,7 +73,7 @@ int ocaml_name_add_path(const char *text, size_t path_bytes, const char *path,
  * "Service.cache#find". TEXT and PATH_BYTES are as in ocaml_name_add_path(). PATH is the common
  * start of the paths of all calls in the function. The name ends with the last "(fun)" or method of
  * PATH: what follows is a function inside. If PATH has neither, it is the path of what contains the
- * function, and "(fun)" is added. Returns false if PATH is of another unit, or is not safe to print.
+ * function, and "(fun)" is added. Returns false if PATH is of another unit, or is unsafe to print.
  */
 bool ocaml_name_of_anonymous(const char *text, size_t path_bytes, const char *path,
 			     char longer[OCAML_NAME_BYTES]);

@@ -19,7 +19,7 @@ struct line_function {
 
 enum { MAX_CANDIDATES_SHOWN = 5 };
 
-static int compare_va(const void *a, const void *b)
+static int compare_function_va(const void *a, const void *b)
 {
 	const struct line_function *x = a, *y = b;
 
@@ -30,7 +30,8 @@ static int compare_va(const void *a, const void *b)
  * Set LIST to the functions, sorted by address, that contain PLACES[0..N) and into which the place
  * was not inlined. Returns their number.
  */
-static size_t list_functions(const struct line_place *places, size_t n, struct line_function *list)
+static size_t functions_with_line(const struct line_place *places, size_t n,
+				  struct line_function *list)
 {
 	size_t n_list = 0, n_different = 0;
 
@@ -38,7 +39,7 @@ static size_t list_functions(const struct line_place *places, size_t n, struct l
 		if (!places[i].is_inlined)
 			list[n_list++].function = places[i].function;
 	if (n_list)
-		qsort(list, n_list, sizeof(*list), compare_va);
+		qsort(list, n_list, sizeof(*list), compare_function_va);
 	for (size_t i = 0; i < n_list; i++)
 		if (!i || list[n_different - 1].function != list[i].function)
 			list[n_different++] = list[i];
@@ -73,8 +74,8 @@ static int find_beginnings(struct ocp_ctx *ctx, const struct ocp_program *prog,
 	for (size_t i = 0; !err && i < n; i++) {
 		if (list[i].function->is_initialiser)
 			continue;
-		list[i].line = lines[i].line ? lines[i].line
-					     : first_line_of(places, list[i].function);
+		list[i].line =
+			lines[i].line ? lines[i].line : first_line_of(places, list[i].function);
 		list[i].column = lines[i].column;
 	}
 	free(names);
@@ -115,9 +116,9 @@ static int ambiguous(struct ocp_ctx *ctx, const char *text, const struct line_fu
 	ctx_set_error(ctx, "'%s': %zu functions begin at line %d", text, n, list[0].line);
 	for (size_t i = 0; i < n_shown && used < sizeof(names); i++)
 		used += (size_t)snprintf(names + used, sizeof(names) - used, "%s'%s%s'",
-					 i == 0		  ? ""
+					 i == 0		   ? ""
 					 : i + 1 < n_shown ? ", "
-							  : " or ",
+							   : " or ",
 					 ITEM_FUNCTION_PREFIX,
 					 function_text(list[i].function, name));
 	ctx_hint(ctx, "name one of them: %s", names);
@@ -130,7 +131,7 @@ static int choose(struct ocp_ctx *ctx, const struct ocp_program *prog, const cha
 		  const struct function ***found, size_t *n_found)
 {
 	struct line_function *list = calloc(n + 1, sizeof(*list));
-	size_t n_list = list ? list_functions(its, n, list) : 0;
+	size_t n_list = list ? functions_with_line(its, n, list) : 0;
 	int err = list ? find_beginnings(ctx, prog, places, list, n_list) : ctx_no_memory(ctx);
 
 	n_list = keep_innermost(list, err ? 0 : n_list);
@@ -142,7 +143,7 @@ static int choose(struct ocp_ctx *ctx, const struct ocp_program *prog, const cha
 	for (size_t i = 1; !err && i < n_list; i++)
 		if (!are_copies(&list[0], &list[i]))
 			err = ambiguous(ctx, text, list, n_list);
-	*found = err ? NULL : calloc(n_list, sizeof(**found));
+	*found = err ? NULL : calloc(n_list, sizeof(struct function *));
 	if (!err && !*found)
 		err = ctx_no_memory(ctx);
 	for (size_t i = 0; !err && i < n_list; i++)

@@ -542,9 +542,9 @@ TEST(anonymous_paths)
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		assert_true(ocaml_name_decode(all[i].symbol, NULL, &name));
-		assert_int_equal(ocaml_name_of_anonymous(name.text, name.path_bytes, all[i].path,
-							 longer),
-				 all[i].name != NULL);
+		assert_int_equal(
+			ocaml_name_of_anonymous(name.text, name.path_bytes, all[i].path, longer),
+			all[i].name != NULL);
 		if (all[i].name)
 			assert_string_equal(longer, all[i].name);
 	}
