@@ -238,7 +238,7 @@ test_messages() {
 		names|fn:Names.tow.(fun)|'fn:Names.tow.(fun)': no such function in names@hint: did you mean 'fn:Names.two.(fun)'?
 		names|fn:Names.counter#nxt|'fn:Names.counter#nxt': no such function in names@hint: did you mean 'fn:Names.counter#next'?
 		names|fn:names.ml:$(line 'let same_line')|'fn:names.ml:$(line 'let same_line')': 2 functions begin at line $(line 'let same_line')@hint: name one of them: 'fn:Names.same_line' or 'fn:Names.same_line.(fun)'
-		names|fn:names.ml:$(line 'without code')|'fn:names.ml:$(line 'without code')': no code begins at this line of names.ml@hint: the nearest lines that have code are $(line 'let same_line') and $(line 'new counter')
+		names|fn:names.ml:$(line 'without code')|'fn:names.ml:$(line 'without code')': no code begins at this line of names.ml@hint: the nearest lines that have code are $(line 'let started') and $(line 'new counter')
 		names|fn:nams.ml:3|'fn:nams.ml:3': names has no code of a source file of this name@hint: did you mean 'fn:names.ml:3'?
 		names|fn:other/names.ml:3|'fn:other/names.ml:3': names has no code of a source file of this name@hint: did you mean 'fn:names.ml:3'?
 		names|fn:Names.reduced.(fun)|'fn:Names.reduced.(fun)': names has its code only where it was inlined@hint: its lines can be counted: 'line:names.ml:$(line 'let reduced')'
