@@ -64,8 +64,12 @@ static bool function_path_find(const struct frametable *table, const struct func
 	return best > 0;
 }
 
-bool function_path_common(const struct frametable *table, uint64_t va, uint64_t bytes_of_code,
-			  char path[OCAML_NAME_BYTES])
+/*
+ * Set PATH to the common start of the paths of all calls in the code at VA, which has BYTES_OF_CODE
+ * bytes. Returns false if the paths have no common start.
+ */
+static bool function_path_common(const struct frametable *table, uint64_t va,
+				 uint64_t bytes_of_code, char path[OCAML_NAME_BYTES])
 {
 	struct frame_location locations[FRAME_LOCATIONS_MAX];
 	size_t n_descrs, bytes = 0;
@@ -115,11 +119,12 @@ struct bare_functions {
 };
 
 /*
- * Called for a function and its NAME. The stamp of NAME is the function's address, cut to 32 bits.
- * If the callback returns a value other than 0, bare_functions_read() stops and returns that value.
+ * Called for a function, its NAME and its PATH. The stamp of NAME is the function's address, cut to
+ * 32 bits. If the callback returns a value other than 0, bare_functions_read() stops and returns
+ * that value.
  */
 typedef int (*bare_function_fn)(void *data, uint64_t va, uint64_t bytes,
-				const struct ocaml_name *name);
+				const struct ocaml_name *name, const char *path);
 
 enum {
 	MAX_FUNCTIONS = 1 << 21, /* limit for the number of functions */
@@ -231,7 +236,7 @@ static int name_extent(struct bare_function_reader *r, const struct function_ext
 	else if (!strchr(path, '.') || (n > 5 && strcmp(path + n - 5, "(fun)") == 0))
 		kind = OCAML_ANONYMOUS;
 	return ocaml_name_of_path(path, kind, stamp, &name)
-		       ? fn(data, extent->va, extent->bytes, &name)
+		       ? fn(data, extent->va, extent->bytes, &name, path)
 		       : 0;
 }
 
@@ -599,26 +604,49 @@ static void set_ends(struct functions *f)
 
 /* ---- paths ---------------------------------------------------------------------------------- */
 
-static int add_path(struct functions *f, const struct frametable *table, struct function *function)
+/* Set the full name of FUNCTION to FULL_NAME; the name omits the same start as before. */
+static int set_full_name(struct functions *f, struct function *function, const char *full_name)
 {
 	const ptrdiff_t short_at = function->name - function->full_name;
-	char name[OCAML_NAME_BYTES];
 	int err;
 
-	if (function->language != FUNCTION_OCAML || function->is_anonymous ||
-	    function->is_initialiser || !function_path_find(table, function, name) ||
-	    strcmp(name, function->full_name) == 0)
+	if (strcmp(full_name, function->full_name) == 0)
 		return 0;
-	err = keep_function_name(f, name, &function->full_name);
+	err = keep_function_name(f, full_name, &function->full_name);
 	if (!err)
 		function->name = function->full_name + short_at;
 	return err;
 }
 
+/* Set NAME to the name of FUNCTION with its path. Returns false if the path is unknown. */
+static bool find_name_with_path(const struct frametable *table, const struct function *function,
+				char name[OCAML_NAME_BYTES])
+{
+	const char *identifier = function->full_name + function->path_bytes + 1;
+	char path[OCAML_NAME_BYTES];
+
+	if (!function->is_anonymous && function_path_find(table, function, name))
+		return true;
+	return (function->is_anonymous || ocaml_name_is_anonymous_inner(identifier)) &&
+	       function_path_common(table, function->va, function->bytes, path) &&
+	       ocaml_name_of_anonymous(function->full_name, function->path_bytes, path, name);
+}
+
+static int add_path(struct functions *f, const struct frametable *table, struct function *function)
+{
+	char name[OCAML_NAME_BYTES];
+
+	if (function->language != FUNCTION_OCAML || function->is_initialiser ||
+	    !find_name_with_path(table, function, name))
+		return 0;
+	return set_full_name(f, function, name);
+}
+
 /*
- * Add to the name of each function the modules and functions of its file in which it is defined.
- * Symbols do not contain their names. The collector's frame tables contain them, for all functions
- * that call or allocate. Without frame tables, names stay as in the symbols.
+ * Add to the name of each function the modules and functions of its file in which it is defined,
+ * and name the anonymous ones by what contains them. Symbols do not contain these names. The
+ * collector's frame tables contain them, for all functions that call or allocate. Without frame
+ * tables, names stay as in the symbols.
  */
 static int add_paths(struct functions *f)
 {
@@ -726,10 +754,12 @@ static int list_entries(struct functions *f)
 
 /* ---- files without symbols ------------------------------------------------------------------ */
 
-static int add_bare(void *data, uint64_t va, uint64_t bytes, const struct ocaml_name *name)
+static int add_bare(void *data, uint64_t va, uint64_t bytes, const struct ocaml_name *name,
+		    const char *path)
 {
 	struct functions *f = data;
 	struct function *function;
+	char longer[OCAML_NAME_BYTES];
 	int err = add_defined_function(f, &(Elf64_Sym){ .st_value = va, .st_size = bytes }, NULL);
 
 	if (err)
@@ -739,7 +769,10 @@ static int add_bare(void *data, uint64_t va, uint64_t bytes, const struct ocaml_
 	if (err)
 		return err;
 	set_name(f, function, name, name->short_at);
-	return 0;
+	return function->is_anonymous &&
+			       ocaml_name_of_anonymous(name->text, name->path_bytes, path, longer)
+		       ? set_full_name(f, function, longer)
+		       : 0;
 }
 
 static int read_bare(struct functions *f)
@@ -954,27 +987,38 @@ find_requested_functions(const struct functions *f, const struct requested_name 
 	return *n ? names + first : NULL;
 }
 
+/* Find the functions whose names or, if FLAT, whose flat names are NAME. */
+static const struct function *const *find_by_name(const struct functions *functions,
+						  const char *name, bool flat, size_t *n)
+{
+	const struct function *const *found;
+	struct requested_name asked = { .flat = flat };
+	char text[OCAML_NAME_BYTES];
+
+	*n = 0;
+	if (!ocaml_name_normalise(name, text, &asked.stamp))
+		return NULL;
+	asked.name = text;
+	found = find_requested_functions(functions, &asked, n);
+	if (found)
+		return found;
+	asked.name = text + ocaml_name_short_at(text);
+	asked.full_name = text;
+	return find_requested_functions(functions, &asked, n);
+}
+
+const struct function *const *functions_find_exact(const struct functions *functions,
+						   const char *name, size_t *n)
+{
+	return find_by_name(functions, name, false, n);
+}
+
 const struct function *const *functions_find(const struct functions *functions, const char *name,
 					     size_t *n)
 {
-	const struct function *const *found = NULL;
-	struct requested_name asked;
-	char text[OCAML_NAME_BYTES];
-	int64_t stamp;
+	const struct function *const *found = find_by_name(functions, name, false, n);
 
-	*n = 0;
-	if (!ocaml_name_normalise(name, text, &stamp))
-		return NULL;
-	for (int flat = 0; flat < 2 && !found; flat++) {
-		asked = (struct requested_name){ .name = text, .stamp = stamp, .flat = flat };
-		found = find_requested_functions(functions, &asked, n);
-		if (found)
-			break;
-		asked.name = text + ocaml_name_short_at(text);
-		asked.full_name = text;
-		found = find_requested_functions(functions, &asked, n);
-	}
-	return found;
+	return found ? found : find_by_name(functions, name, true, n);
 }
 
 const struct function *const *functions_versions(const struct functions *functions,

@@ -16,7 +16,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/str_regexp.h"
-#include "code/frametable.h"
 #include "code/ocaml_name.h"
 #include "elf/elf_file.h"
 
@@ -44,7 +43,8 @@ struct function {
 	const char *name;
 	const char *full_name; /* OCaml: "Stdlib.List.map"; ends with the name */
 	/*
-	 * OCaml: the names according to the symbol alone: "Service.find" for "Service.Cache.find".
+	 * OCaml: the names according to the symbol alone: "Service.find" for "Service.Cache.find",
+	 * "Service.fun_1257" for "Service.find.(fun)".
 	 */
 	const char *flat_name, *full_flat_name;
 	const char *version; /* C: "GLIBC_2.29"; NULL: none */
@@ -64,7 +64,7 @@ struct function {
 	 */
 	int8_t arity;
 	uint8_t language;    /* enum function_language */
-	bool is_anonymous;   /* "Service.fun_1257" */
+	bool is_anonymous;   /* "Service.find.(fun)", "Service.cache#find", "Service.fun_1257" */
 	bool is_initialiser; /* "Service.entry": runs the top level of a compilation unit */
 	bool is_chosen;	     /* an IFUNC: va is the address of the resolver, see ifunc.h */
 	bool is_hidden;	     /* programs are not linked with this version */
@@ -143,6 +143,10 @@ int functions_require_ocaml(struct ocp_ctx *ctx, const struct functions *functio
 const struct function *const *functions_find(const struct functions *functions, const char *name,
 					     size_t *n);
 
+/* Like functions_find(), but without the flat names. */
+const struct function *const *functions_find_exact(const struct functions *functions,
+						   const char *name, size_t *n);
+
 /* Return all OCaml functions, sorted by name, then by stamp. */
 const struct function *const *functions_by_name(const struct functions *functions, size_t *n);
 
@@ -172,19 +176,5 @@ const char *function_text(const struct function *function, char text[FUNCTION_TE
  * FUNCTION.
  */
 bool function_matches(const struct function *function, const struct str_regexp *re);
-
-/* ---- paths of functions ---------------------------------------------------------------------- */
-
-/*
- * Find the modules and functions that contain a function, from the debug information of the calls
- * in the function.
- */
-
-/*
- * Set PATH to the common start of the paths of all calls in the code at VA, which has BYTES_OF_CODE
- * bytes. Returns false if the paths have no common start.
- */
-bool function_path_common(const struct frametable *table, uint64_t va, uint64_t bytes_of_code,
-			  char path[OCAML_NAME_BYTES]);
 
 #endif

@@ -725,8 +725,8 @@ static bool is_identifier(const char *identifier, const char *part, size_t bytes
 }
 
 /*
- * Return true if PATH begins with UNIT[0..BYTES). "Mylib.Service" in UNIT is "Mylib__Service" in
- * PATH.
+ * Return true if UNIT[0..BYTES) is PATH or the first part of PATH. "Mylib.Service" in UNIT is
+ * "Mylib__Service" in PATH.
  */
 static bool begins_with_unit(const char *unit, size_t bytes, const char *path)
 {
@@ -739,7 +739,7 @@ static bool begins_with_unit(const char *unit, size_t bytes, const char *path)
 			return false;
 		at += is_dot ? 2 : 1;
 	}
-	return path[at] == '.';
+	return path[at] == '.' || !path[at];
 }
 
 /* Like begins_with_unit(), but UNIT may begin with the names of packs, which PATH lacks. */
@@ -752,18 +752,6 @@ static bool is_of_unit(const char *unit, size_t bytes, const char *path)
 	return false;
 }
 
-/* Write the parts of PATH up to END, except "(fun)". */
-static void put_parts(struct name_writer *w, const char *path, const char *end)
-{
-	size_t bytes;
-
-	for (; path != end; path += bytes + 1) {
-		bytes = part_bytes(path);
-		if (!equals_word(path, bytes, "(fun)"))
-			put_plain(w, path, bytes + 1);
-	}
-}
-
 int ocaml_name_add_path(const char *text, size_t path_bytes, const char *path,
 			char longer[OCAML_NAME_BYTES])
 {
@@ -771,7 +759,7 @@ int ocaml_name_add_path(const char *text, size_t path_bytes, const char *path,
 	struct name_writer w = { .to = longer };
 	size_t bytes;
 
-	if (!is_of_unit(text, path_bytes, path) || !is_harmless(path))
+	if (!is_of_unit(text, path_bytes, path) || !strchr(path, '.') || !is_harmless(path))
 		return 0;
 	path += strcspn(path, ".") + 1;
 	for (at = path; *at; at += bytes + (at[bytes] != '\0')) {
@@ -784,20 +772,48 @@ int ocaml_name_add_path(const char *text, size_t path_bytes, const char *path,
 	if (!found)
 		return 0;
 	put_plain(&w, text, path_bytes + 1);
-	put_parts(&w, path, found);
+	put_plain(&w, path, (size_t)(found - path));
 	put_plain(&w, identifier, strlen(identifier));
 	if (w.is_full)
 		return 0;
 	return found[part_bytes(found)] ? 1 : 2;
 }
 
-static const char *last_part(const char *path)
+/*
+ * Return the end of the last part of PATH that is an anonymous function or a method; NULL if PATH
+ * has no such part. PATH begins with a unit.
+ */
+static const char *end_of_anonymous(const char *path)
 {
+	const char *end = NULL;
 	size_t bytes;
 
-	while (path[bytes = part_bytes(path)])
-		path += bytes + 1;
-	return path;
+	for (path += strcspn(path, "."); *path; path += bytes + 1) {
+		bytes = part_bytes(path + 1);
+		if (*path == '#' || equals_word(path + 1, bytes, "(fun)"))
+			end = path + bytes + 1;
+	}
+	return end;
+}
+
+bool ocaml_name_of_anonymous(const char *text, size_t path_bytes, const char *path,
+			     char longer[OCAML_NAME_BYTES])
+{
+	struct name_writer w = { .to = longer };
+	const char *rest = path + strcspn(path, "."), *end = end_of_anonymous(path);
+
+	if (!is_of_unit(text, path_bytes, path) || !is_harmless(path))
+		return false;
+	put_plain(&w, text, path_bytes);
+	put_plain(&w, rest, end ? (size_t)(end - rest) : strlen(rest));
+	if (!end)
+		put_plain(&w, ".(fun)", strlen(".(fun)"));
+	return !w.is_full;
+}
+
+bool ocaml_name_is_anonymous_inner(const char *identifier)
+{
+	return strcmp(identifier, "fun_inner") == 0;
 }
 
 bool ocaml_name_of_path(const char *path, enum ocaml_name_kind kind, uint32_t stamp,
@@ -805,7 +821,7 @@ bool ocaml_name_of_path(const char *path, enum ocaml_name_kind kind, uint32_t st
 {
 	struct name_writer w = { .to = name->text };
 	const size_t unit_bytes = strcspn(path, ".");
-	const char *rest = path + unit_bytes + 1, *last;
+	const char *rest = path + unit_bytes + 1;
 
 	if (!is_capital(path[0]) || !is_harmless(path))
 		return false;
@@ -824,9 +840,7 @@ bool ocaml_name_of_path(const char *path, enum ocaml_name_kind kind, uint32_t st
 	} else if (!path[unit_bytes] || !*rest) {
 		return false;
 	} else {
-		last = last_part(rest);
-		put_parts(&w, rest, last);
-		put_plain(&w, last, strlen(last));
+		put_plain(&w, rest, strlen(rest));
 	}
 	name->short_at = ocaml_name_short_at(name->text);
 	return !w.is_full;
@@ -951,6 +965,25 @@ bool ocaml_name_normalise(const char *text, char name[OCAML_NAME_BYTES], int64_t
 	if (has_other && text[at] != '(')
 		put_char(&w, ')');
 	return !w.is_full;
+}
+
+bool ocaml_name_of_debuginfo(const char *path, char name[OCAML_NAME_BYTES], size_t *short_at)
+{
+	/* A part behind the unit, which makes the unit the first part of a path. */
+	static const char part[] = ".x";
+	const bool is_unit = !strchr(path, '.');
+	char longer[OCAML_NAME_BYTES];
+	int64_t stamp;
+
+	if (strlen(path) + sizeof(part) > sizeof(longer))
+		return false;
+	snprintf(longer, sizeof(longer), "%s%s", path, is_unit ? part : "");
+	if (!ocaml_name_normalise(longer, name, &stamp))
+		return false;
+	*short_at = ocaml_name_short_at(name);
+	if (is_unit)
+		name[strlen(name) - strlen(part)] = '\0';
+	return true;
 }
 
 /* ---- the public interface ------------------------------------------------------------------- */

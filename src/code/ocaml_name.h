@@ -69,6 +69,19 @@ int ocaml_name_add_path(const char *text, size_t path_bytes, const char *path,
 			char longer[OCAML_NAME_BYTES]);
 
 /*
+ * Write to LONGER the name of an anonymous function or a method: "Service.find.(fun)",
+ * "Service.cache#find". TEXT and PATH_BYTES are as in ocaml_name_add_path(). PATH is the common
+ * start of the paths of all calls in the function. The name ends with the last "(fun)" or method of
+ * PATH: what follows is a function inside. If PATH has neither, it is the path of what contains the
+ * function, and "(fun)" is added. Returns false if PATH is of another unit, or is unsafe to print.
+ */
+bool ocaml_name_of_anonymous(const char *text, size_t path_bytes, const char *path,
+			     char longer[OCAML_NAME_BYTES]);
+
+/* Return true if IDENTIFIER is that of a method or anonymous function with optional arguments. */
+bool ocaml_name_is_anonymous_inner(const char *identifier);
+
+/*
  * Set NAME to the name of a function of which only its PATH and KIND are known. Use STAMP in place
  * of the compiler's number, which is unknown. Returns false if PATH is not the path of a function
  * of this kind, or is not safe to print.
@@ -96,6 +109,13 @@ bool ocaml_name_is_mark(const char *symbol, const char *suffix, size_t *bytes);
  * name.
  */
 bool ocaml_name_normalise(const char *text, char name[OCAML_NAME_BYTES], int64_t *stamp);
+
+/*
+ * Convert PATH, a path in debug information, to the form in struct ocaml_name. The path
+ * "Mylib__Service", which is that of a unit's top level, becomes "Mylib.Service". Set *SHORT_AT to
+ * the length of the prefix that the short name omits. Returns false if PATH is too long for a name.
+ */
+bool ocaml_name_of_debuginfo(const char *path, char name[OCAML_NAME_BYTES], size_t *short_at);
 
 /*
  * Return the length of the prefix ("Stdlib.") of the full name TEXT that the short name omits; 0 if

@@ -18,11 +18,13 @@
 #include "base/str_regexp.h"
 #include "base/suggest.h"
 #include "code/code_file.h"
+#include "code/function_paths.h"
 #include "code/functions.h"
 #include "code/gc_phases.h"
 #include "code/runtime.h"
 #include "program/code_sites.h"
 #include "program/foreign_notes.h"
+#include "program/function_lines.h"
 #include "program/item.h"
 
 /* ---- lines ----------------------------------------------------------------------------------- */
@@ -206,8 +208,8 @@ static int unknown_file(struct ocp_ctx *ctx, const struct line_places *places, c
 {
 	ctx_error(ctx, -ENOENT, "'%s': %s has no code of a source file of this name", text, where);
 	if (places->nearest)
-		ctx_hint(ctx, "did you mean '%s%s%s'?", ITEM_LINE_PREFIX, places->nearest,
-			 text + file_bytes);
+		ctx_hint(ctx, "did you mean '%.*s%s%s'?", (int)(item_body(text) - text), text,
+			 places->nearest, text + file_bytes);
 	else
 		ctx_hint(ctx, "`ocaml-probes functions` shows the source files");
 	return -ENOENT;
@@ -351,16 +353,44 @@ static int choose_code(struct code_finder *f, const struct chosen *what, struct 
 	return 0;
 }
 
+static int choose_functions(struct code_finder *f, struct code_wish *wish,
+			    const struct function *const *found, size_t n)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < n; i++)
+		err = choose_code(f, &(struct chosen){ .function = found[i], .is_named = true },
+				  wish, wish->text);
+	return err;
+}
+
 static int choose_named(struct code_finder *f, struct code_wish *wish)
 {
 	size_t n;
+	const struct function *initialiser;
 	const struct function *const *found =
 		functions_find(f->code->functions, item_body(wish->text), &n);
-	int err = 0;
+	int err;
 
-	for (size_t i = 0; !err && found && i < n; i++)
-		err = choose_code(f, &(struct chosen){ .function = found[i], .is_named = true },
-				  wish, wish->text);
+	if (found)
+		return choose_functions(f, wish, found, n);
+	err = function_paths_find_initialiser(f->ctx, f->prog->elf, f->code->functions,
+					      item_body(wish->text), &initialiser);
+	return err ? err : choose_functions(f, wish, &initialiser, initialiser != NULL);
+}
+
+static int choose_of_line(struct code_finder *f, struct code_wish *wish)
+{
+	const struct function **found;
+	size_t n;
+	int err;
+
+	if (functions_ocaml_count(f->code->functions) == 0)
+		return 0;
+	err = function_lines_find(f->ctx, f->prog, f->code->functions, wish->text, &found, &n);
+	if (!err)
+		err = choose_functions(f, wish, found, n);
+	free(found);
 	return err;
 }
 
@@ -556,7 +586,8 @@ static int choose_all(struct code_finder *f, struct code_wish *wishes, size_t n)
 	for (size_t i = 0; !err && i < n; i++)
 		switch (item_kind_of(wishes[i].text)) {
 		case ITEM_FUNCTION:
-			err = choose_named(f, &wishes[i]);
+			err = item_is_function_line(wishes[i].text) ? choose_of_line(f, &wishes[i])
+								    : choose_named(f, &wishes[i]);
 			break;
 		case ITEM_FUNCTION_REGEXP:
 			err = choose_matching(f, &wishes[i]);
@@ -983,6 +1014,26 @@ static bool hint_at_versions(struct ocp_ctx *ctx, const struct functions *functi
 	return *text;
 }
 
+/*
+ * If the compiler has inlined the function that TEXT names wherever it is called, record an error
+ * that says so, with a hint, and set *IS to true.
+ */
+static int say_inlined(struct ocp_ctx *ctx, const struct ocp_program *prog, const char *text,
+		       const char *where, bool *is)
+{
+	struct function_path_place place;
+	int err = function_paths_find_inlined(ctx, prog->elf, item_body(text), &place);
+
+	*is = place.file != NULL;
+	if (*is) {
+		ctx_set_error(ctx, "'%s': %s has its code only where it was inlined", text, where);
+		ctx_hint(ctx, "its lines can be counted: '%s%s:%u'", ITEM_LINE_PREFIX, place.file,
+			 place.line);
+	}
+	free(place.file);
+	return err;
+}
+
 static int suggest(struct ocp_ctx *ctx, const struct functions *functions, const char *text,
 		   const char *where)
 {
@@ -1034,6 +1085,7 @@ int code_probes_unknown(struct ocp_ctx *ctx, const struct ocp_program *prog, con
 {
 	struct functions *functions;
 	struct runtime runtime;
+	bool is_inlined = false;
 	int err;
 
 	if (item_kind_of(text) == ITEM_GC_PHASE) {
@@ -1052,7 +1104,14 @@ int code_probes_unknown(struct ocp_ctx *ctx, const struct ocp_program *prog, con
 		return err;
 	if (item_kind_of(text) != ITEM_C_FUNCTION)
 		err = functions_require_ocaml(ctx, functions, where);
-	if (!err && (item_kind_of(text) == ITEM_LINE || item_kind_of(text) == ITEM_FILE_LINES)) {
+	if (!err && item_kind_of(text) == ITEM_FUNCTION && !item_is_function_line(text))
+		err = say_inlined(ctx, prog, text, where, &is_inlined);
+	if (!err && is_inlined) {
+		functions_free(functions);
+		return -ENOENT;
+	}
+	if (!err && (item_kind_of(text) == ITEM_LINE || item_kind_of(text) == ITEM_FILE_LINES ||
+		     item_is_function_line(text))) {
 		err = code_lines_unknown(ctx, prog, functions, text, where);
 		functions_free(functions);
 		return err;

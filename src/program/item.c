@@ -10,10 +10,11 @@
 #define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 
 /*
- * Characters in names of OCaml functions: a path of modules, a function name, and perhaps a stamp.
- * (The name of an operator is in parentheses, and may have other characters.)
+ * Characters in names of OCaml functions: a path of modules, functions and classes, a function or
+ * method name, and perhaps a stamp. (The name of an operator is in parentheses, and may have other
+ * characters.)
  */
-#define FUNCTION_CHARACTERS NAME_CHARACTERS ".'/"
+#define FUNCTION_CHARACTERS NAME_CHARACTERS ".#'/"
 
 /* ---- kinds ---------------------------------------------------------------------------------- */
 
@@ -56,16 +57,41 @@ size_t item_line_file(const char *text, int *line)
 	return (size_t)(colon - text);
 }
 
+bool item_is_function_line(const char *text)
+{
+	int line;
+
+	return strncmp(text, ITEM_FUNCTION_PREFIX, strlen(ITEM_FUNCTION_PREFIX)) == 0 &&
+	       text[item_line_file(text, &line)];
+}
+
+/* Return the end of the part in parentheses at TEXT: "(@)", "(fun)"; NULL if there is none. */
+static const char *end_of_operator(const char *text)
+{
+	const char *end = strchr(text + 1, ')');
+
+	while (end && end[1] && !strchr(".#/", end[1]))
+		end = strchr(end + 1, ')');
+	return end ? end + 1 : NULL;
+}
+
 /*
- * Return true if BODY is a name and not a regular expression. An operator, such as List.(@), is a
- * name, too, although it may contain special characters of regular expressions.
+ * Return true if BODY is a name and not a regular expression. An operator, such as List.(@), and
+ * (fun) are parts of names, too, although they contain special characters of regular expressions.
  */
 static bool is_function_name(const char *body)
 {
-	const size_t plain = strspn(body, FUNCTION_CHARACTERS), bytes = strlen(body);
+	const char *at = body;
 
-	return plain == bytes || (body[plain] == '(' && body[bytes - 1] == ')' &&
-				  (plain == 0 || body[plain - 1] == '.'));
+	while (at) {
+		at += strspn(at, FUNCTION_CHARACTERS);
+		if (!*at)
+			return true;
+		if (*at != '(' || (at > body && at[-1] != '.' && at[-1] != '#'))
+			return false;
+		at = end_of_operator(at);
+	}
+	return false;
 }
 
 enum item_kind item_kind_of(const char *text)
@@ -81,7 +107,9 @@ enum item_kind item_kind_of(const char *text)
 	if (strncmp(text, ITEM_LINE_PREFIX, strlen(ITEM_LINE_PREFIX)) == 0)
 		return text[item_line_file(text, &line)] ? ITEM_LINE : ITEM_FILE_LINES;
 	if (strncmp(text, ITEM_FUNCTION_PREFIX, strlen(ITEM_FUNCTION_PREFIX)) == 0)
-		return is_function_name(item_body(text)) ? ITEM_FUNCTION : ITEM_FUNCTION_REGEXP;
+		return item_is_function_line(text) || is_function_name(item_body(text))
+			       ? ITEM_FUNCTION
+			       : ITEM_FUNCTION_REGEXP;
 	return text[strspn(text, NAME_CHARACTERS)] ? ITEM_PROBE_REGEXP : ITEM_PROBE;
 }
 

@@ -5,6 +5,7 @@
  *
  *	NAME, RE	probes
  *	fn:NAME, fn:RE	functions of OCaml, under their OCaml names
+ *	fn:FILE:LINE	the function of OCaml whose code has a source line
  *	c:NAME		a C function of the program; c:LIBRARY:NAME: of a library
  *	gc:PHASE	a phase of the collector: see code/gc_phases.h
  *	line:FILE:LINE	the places where a source line begins: see code/line_places.h
@@ -22,7 +23,7 @@ enum item_kind {
 	ITEM_PROBE,	      /* the probe of this name */
 	ITEM_PROBE_REGEXP,    /* every probe whose name matches the text, see base/str_regexp.h */
 	ITEM_ALL_PROBES,      /* every probe; the item has no text */
-	ITEM_FUNCTION,	      /* the OCaml functions of this name */
+	ITEM_FUNCTION,	      /* the OCaml functions of this name, or of this source line */
 	ITEM_FUNCTION_REGEXP, /* every OCaml function whose name matches the text */
 	ITEM_C_FUNCTION,
 	ITEM_GC_PHASE,
@@ -79,10 +80,14 @@ bool item_is_code(const char *text);
 const char *item_body(const char *text);
 
 /*
- * Return the length of "line:FILE" in TEXT, an item of kind ITEM_LINE or ITEM_FILE_LINES. Set *LINE
- * to the number after FILE, to INT_MAX if that number is larger, or to 0 if there is no number.
+ * Return the length of "line:FILE" in TEXT, an item of kind ITEM_LINE or ITEM_FILE_LINES, or of
+ * "fn:FILE". Set *LINE to the number after FILE, to INT_MAX if that number is larger, or to 0 if
+ * there is no number.
  */
 size_t item_line_file(const char *text, int *line);
+
+/* Return true if TEXT is "fn:FILE:LINE". */
+bool item_is_function_line(const char *text);
 
 /*
  * Copy FROM to TO, which must be empty. The caller frees TO with items_free(), also after an error.

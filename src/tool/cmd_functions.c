@@ -19,6 +19,7 @@
 #include "code/x86_function.h"
 #include "elf/lines.h"
 #include "process/code_images.h"
+#include "program/item.h"
 #include "program/selection.h"
 #include "tool/writer.h"
 
@@ -134,9 +135,12 @@ static void write_number(const char *key, bool is_known, int64_t number)
 static void write_row(const struct function_row *row, bool has_images)
 {
 	const struct function *function = row->function;
+	char item[FUNCTION_TEXT_BYTES + sizeof(ITEM_FUNCTION_PREFIX)] = ITEM_FUNCTION_PREFIX;
 
+	function_text(function, item + strlen(item));
 	fputs("{\"name\":", stdout);
 	write_json_text(function->name, strlen(function->name));
+	write_member("item", item);
 	write_member("symbol", function->symbol);
 	write_number("stamp", function->stamp || function->is_initialiser, function->stamp);
 	write_number("arity", function->arity != ARITY_UNKNOWN, function->arity);

@@ -355,6 +355,8 @@ static struct json_object *frame_json(const struct named_frame *frame)
 		json_add_string(object, "file", frame->file);
 		json_add_int(object, "line", frame->line);
 	}
+	if (frame->item)
+		json_add_string(object, "item", frame->item);
 	if (frame->is_inlined)
 		json_add_bool(object, "inlined", true);
 	return object;

@@ -20,6 +20,7 @@
 
 #include "process/code_images.h"
 #include "process/process.h"
+#include "program/item.h"
 #include "program/program.h"
 #include "tool/commands.h"
 
@@ -189,6 +190,29 @@ static void offer_probe(const struct word_completion *request, size_t n_option, 
 		offer(request, name, "");
 }
 
+/* Offer the OCaml functions of the given process or file. The shells quote the names. */
+static void offer_functions(const struct word_completion *request)
+{
+	const char *pid = given_pid(request), *file = given_file(request);
+	struct code_images images = { 0 };
+	int err = -ENOENT;
+
+	if (pid)
+		err = code_images_read(request->ctx, (pid_t)atoi(pid), &images);
+	else if (file)
+		err = code_images_open(request->ctx, file, &images);
+	for (size_t i = 0; !err && i < images.n; i++) {
+		size_t n;
+		const struct function *const *all =
+			functions_by_name(images.images[i].functions, &n);
+
+		for (size_t k = 0; k < n; k++)
+			if (k == 0 || strcmp(all[k - 1]->name, all[k]->name) != 0)
+				offer(request, all[k]->name, "");
+	}
+	code_images_free(&images);
+}
+
 /*
  * Offer the probes of the given process or file, except those already in the list. The first
  * N_OPTION bytes of the word are not part of the list.
@@ -201,6 +225,11 @@ static void offer_probes(struct word_completion *request, size_t n_option)
 	struct ocp_program *prog = NULL;
 
 	keep_start(request, comma ? (size_t)(comma + 1 - request->word) : n_option);
+	if (starts_with_text(request->partly, ITEM_FUNCTION_PREFIX)) {
+		keep_start(request, request->n_kept + strlen(ITEM_FUNCTION_PREFIX));
+		offer_functions(request);
+		return;
+	}
 	if (pid && ocp_process_open(request->ctx, (pid_t)atoi(pid), &proc) == 0)
 		for (size_t i = 0; i < ocp_process_probe_count(proc); i++)
 			offer_probe(request, n_option, ocp_process_probe_name(proc, i));
@@ -297,35 +326,6 @@ static void offer_args(const struct word_completion *request)
 		offer_args_in(&offers, prog);
 	ocp_process_free(proc);
 	ocp_program_free(prog);
-}
-
-/*
- * Offer the OCaml functions of the given process or file, except those whose names a shell would
- * have to quote.
- */
-static void offer_functions(const struct word_completion *request)
-{
-	static const char plain[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.";
-	const char *pid = given_pid(request), *file = given_file(request);
-	struct code_images images = { 0 };
-	int err = -ENOENT;
-
-	if (pid)
-		err = code_images_read(request->ctx, (pid_t)atoi(pid), &images);
-	else if (file)
-		err = code_images_open(request->ctx, file, &images);
-	for (size_t i = 0; !err && i < images.n; i++) {
-		size_t n;
-		const struct function *const *all =
-			functions_by_name(images.images[i].functions, &n);
-
-		for (size_t k = 0; k < n; k++)
-			if (!all[k]->name[strspn(all[k]->name, plain)] &&
-			    (k == 0 || strcmp(all[k - 1]->name, all[k]->name) != 0))
-				offer(request, all[k]->name, "");
-	}
-	code_images_free(&images);
 }
 
 /* ---- values --------------------------------------------------------------------------------- */

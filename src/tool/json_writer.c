@@ -310,6 +310,10 @@ static void write_frames(const struct named_frames *frames)
 			write_json_text(frame->file, strlen(frame->file));
 			printf(",\"line\":%" PRIu32, frame->line);
 		}
+		if (frame->item) {
+			fputs(",\"item\":", stdout);
+			write_json_text(frame->item, strlen(frame->item));
+		}
 		fputs(frame->is_inlined ? ",\"inlined\":true}" : "}", stdout);
 	}
 	putchar(']');
@@ -325,6 +329,8 @@ struct json_object *json_of_frame(const struct named_frame *frame)
 		json_add_string(object, "file", frame->file);
 		json_add_uint(object, "line", frame->line);
 	}
+	if (frame->item)
+		json_add_string(object, "item", frame->item);
 	if (frame->is_inlined)
 		json_add_bool(object, "inlined", true);
 	return object;

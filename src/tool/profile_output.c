@@ -500,6 +500,7 @@ static struct json_object *json_of_function(const struct profile_diff *diff,
 					    const struct profile_diff_function *function)
 {
 	struct json_object *object = json_of_frame(function->frame);
+	const size_t bytes = named_frame_item_bytes(function->frame);
 
 	/*
 	 * Remove the members for the line and the inlining of the frame: these belong to one call,
@@ -507,6 +508,10 @@ static struct json_object *json_of_function(const struct profile_diff *diff,
 	 */
 	json_object_object_del(object, "line");
 	json_object_object_del(object, "inlined");
+	if (bytes)
+		json_object_object_add(
+			object, "item",
+			json_object_new_string_len(function->frame->item, (int)bytes));
 	json_object_object_add(object, "self",
 			       json_of_change(diff, &function->self, function->points));
 	json_object_object_add(object, "total",

@@ -373,6 +373,9 @@ struct file_names {
 	struct functions *functions;
 	/* the frame tables; NULL if the file has none, or they cannot be read */
 	struct frametable *table;
+	/* the calls that have debug information, sorted by its address; read when first needed */
+	const struct frame_descr **by_debuginfo;
+	size_t n_by_debuginfo;
 	struct address_lines *lines;
 };
 
@@ -469,15 +472,72 @@ static const char *name_place(struct frame_names *names, const struct file_names
 	return keep_text(names, text);
 }
 
-/* Convert FUNCTION, a name in OCaml's debug information, to the name that people write. */
-static const char *name_ocaml(struct frame_names *names, const char *function)
-{
-	char name[OCAML_NAME_BYTES];
-	int64_t stamp;
+/* ---- functions of OCaml --------------------------------------------------------------------- */
 
-	if (!ocaml_name_normalise(function, name, &stamp))
-		return keep_text(names, function);
-	return keep_text(names, name + ocaml_name_short_at(name));
+/*
+ * A frame has the name by which `fn:` finds its function. A function that is in the file has its
+ * name there. A function that was inlined has the path in the debug information, which is also the
+ * name of the function in the file, if the file has it. Only in an initialiser, the path says more
+ * than the name: it contains the definition that the initialiser runs.
+ */
+
+size_t named_frame_item_bytes(const struct named_frame *frame)
+{
+	const size_t all = frame->item ? strlen(frame->item) : 0, bytes = strlen(frame->function);
+
+	if (all > 3 + bytes && strncmp(frame->item + 3, frame->function, bytes) == 0 &&
+	    frame->item[3 + bytes] == '/')
+		return 3 + bytes;
+	return all;
+}
+
+/* Set FRAME's item to NAME, with "fn:". Returns 0 or -ENOMEM. */
+static int set_item(struct frame_names *names, const char *name, struct named_frame *frame)
+{
+	char item[FUNCTION_TEXT_BYTES + 4];
+
+	snprintf(item, sizeof(item), "fn:%s", name);
+	frame->item = keep_text(names, item);
+	return frame->item ? 0 : ctx_no_memory(names->ctx);
+}
+
+static int set_item_of(struct frame_names *names, const struct function *function,
+		       struct named_frame *frame)
+{
+	char text[FUNCTION_TEXT_BYTES];
+
+	return set_item(names, function_text(function, text), frame);
+}
+
+/*
+ * Name FRAME after PATH, the path of a function in OCaml's debug information. FUNCTION contains the
+ * code of FRAME; NULL: unknown, or FRAME's function is inlined.
+ */
+static int name_ocaml(struct frame_names *names, const struct file_names *of, const char *path,
+		      const struct function *function, struct named_frame *frame)
+{
+	const struct function *const *found = NULL;
+	char name[OCAML_NAME_BYTES];
+	size_t n, short_at;
+
+	if (function && !function->is_initialiser) {
+		frame->function = function->name;
+		return set_item_of(names, function, frame);
+	}
+	if (!ocaml_name_of_debuginfo(path, name, &short_at))
+		frame->function = keep_text(names, path);
+	else if (of->functions && !function)
+		found = functions_find_exact(of->functions, name, &n);
+	if (found)
+		frame->function = found[0]->name;
+	else if (!frame->function)
+		frame->function = keep_text(names, name + short_at);
+	if (!frame->function)
+		return ctx_no_memory(names->ctx);
+	if (!function && !found)
+		return 0;
+	return function || n == 1 ? set_item_of(names, function ? function : found[0], frame)
+				  : set_item(names, found[0]->name, frame);
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */
@@ -512,21 +572,78 @@ static int open_file_names(struct frame_names *names, const struct walked_file *
 
 /* ---- frames --------------------------------------------------------------------------------- */
 
-/* Set FRAMES[0..N) to the names and places of LOCATIONS[0..N). */
-static int name_locations(struct frame_names *names, const struct frame_location *locations,
+/*
+ * Set FRAMES[0..N) to the names and places of LOCATIONS[0..N), which are in the code of FUNCTION;
+ * NULL: unknown.
+ */
+static int name_locations(struct frame_names *names, const struct file_names *of,
+			  const struct function *function, const struct frame_location *locations,
 			  size_t n, struct named_frame *frames)
 {
-	for (size_t i = 0; i < n; i++) {
-		frames[i] =
-			(struct named_frame){ .kind = FRAME_OCAML,
-					      .function = name_ocaml(names, locations[i].function),
-					      .file = keep_text(names, locations[i].file),
-					      .line = locations[i].line,
-					      .start_char = locations[i].start_col,
-					      .end_char = locations[i].end_char,
-					      .is_inlined = i + 1 < n };
-		if (!frames[i].function || !frames[i].file)
+	int err = 0;
+
+	if (function && function->language != FUNCTION_OCAML)
+		function = NULL;
+	for (size_t i = 0; !err && i < n; i++) {
+		frames[i] = (struct named_frame){ .kind = FRAME_OCAML,
+						  .file = keep_text(names, locations[i].file),
+						  .line = locations[i].line,
+						  .start_char = locations[i].start_col,
+						  .end_char = locations[i].end_char,
+						  .is_inlined = i + 1 < n };
+		if (!frames[i].file)
 			return ctx_no_memory(names->ctx);
+		err = name_ocaml(names, of, locations[i].function,
+				 locations[i].is_inlined ? NULL : function, &frames[i]);
+	}
+	return err;
+}
+
+static int compare_debuginfo(const void *a, const void *b)
+{
+	const struct frame_descr *x = *(const struct frame_descr *const *)a;
+	const struct frame_descr *y = *(const struct frame_descr *const *)b;
+
+	return COMPARE(x->debuginfo_va, y->debuginfo_va);
+}
+
+static int sort_by_debuginfo(struct ocp_ctx *ctx, struct file_names *of)
+{
+	size_t n;
+	const struct frame_descr *list = frametable_list(of->table, &n);
+
+	of->by_debuginfo = calloc(n + 1, sizeof(struct frame_descr *));
+	if (!of->by_debuginfo)
+		return ctx_no_memory(ctx);
+	for (size_t i = 0; i < n; i++)
+		if (list[i].debuginfo_va)
+			of->by_debuginfo[of->n_by_debuginfo++] = &list[i];
+	qsort(of->by_debuginfo, of->n_by_debuginfo, sizeof(struct frame_descr *),
+	      compare_debuginfo);
+	return 0;
+}
+
+/*
+ * Set *FUNCTION to the function that contains the calls whose debug information is at VA; NULL if
+ * no function or several functions have such calls.
+ */
+static int find_function_of_debuginfo(struct ocp_ctx *ctx, struct file_names *of, uint64_t va,
+				      const struct function **function)
+{
+	const struct function *other;
+	size_t i;
+
+	*function = NULL;
+	if (!of->by_debuginfo && sort_by_debuginfo(ctx, of))
+		return -ENOMEM;
+	for (i = SEARCH(k, of->n_by_debuginfo, of->by_debuginfo[k]->debuginfo_va < va);
+	     i < of->n_by_debuginfo && of->by_debuginfo[i]->debuginfo_va == va; i++) {
+		other = function_at(of, of->by_debuginfo[i]->va - 1);
+		if (*function && *function != other) {
+			*function = NULL;
+			return 0;
+		}
+		*function = other;
 	}
 	return 0;
 }
@@ -540,13 +657,17 @@ static int name_debuginfo(struct frame_names *names, const struct walked_place *
 {
 	const struct frame_descr descr = { .debuginfo_va = place->va };
 	struct frame_location locations[MAX_INLINED];
+	const struct function *function = NULL;
 	struct file_names *of;
 	int err = open_file_names(names, place->file, &of);
 
 	if (err)
 		return err;
 	*n = of->table ? frametable_locations(of->table, &descr, locations, MAX_INLINED) : 0;
-	err = name_locations(names, locations, *n, frames);
+	if (*n)
+		err = find_function_of_debuginfo(names->ctx, of, place->va, &function);
+	if (!err)
+		err = name_locations(names, of, function, locations, *n, frames);
 	if (err || *n)
 		return err;
 	frames[0] = unknown_frame;
@@ -555,19 +676,22 @@ static int name_debuginfo(struct frame_names *names, const struct walked_place *
 }
 
 /*
- * Return the name of FUNCTION, for a frame without a place in the frame table. If FUNCTION is
- * anonymous, its symbol has a number instead of the names of the enclosing functions; take these
- * names from the debug information of the calls in FUNCTION.
+ * Name FRAME after FUNCTION, where it has no place in the frame table. An initialiser has the name
+ * of its unit.
  */
-static const char *name_function(struct frame_names *names, const struct file_names *of,
-				 const struct function *function)
+static int name_function(struct frame_names *names, const struct function *function,
+			 struct named_frame *frame)
 {
-	char path[OCAML_NAME_BYTES];
+	char unit[OCAML_NAME_BYTES];
 
-	if (of->table && (function->is_anonymous || function->is_initialiser) &&
-	    function_path_common(of->table, function->va, function->bytes, path))
-		return name_ocaml(names, path);
-	return function->name;
+	frame->function = function->name;
+	if (function->is_initialiser) {
+		snprintf(unit, sizeof(unit), "%.*s",
+			 (int)(function->path_bytes - (function->name - function->full_name)),
+			 function->name);
+		frame->function = keep_text(names, unit);
+	}
+	return frame->function ? set_item_of(names, function, frame) : ctx_no_memory(names->ctx);
 }
 
 /*
@@ -588,13 +712,13 @@ static const char *name_c_function(const struct file_names *of, const struct fun
  * Name the frames of an instruction whose line is known. Set *N to 0 if the calls of the
  * instruction's function do not show which functions are inlined at the instruction.
  */
-static int name_exact(struct frame_names *names, const struct exact_frame *exact,
-		      struct named_frame *frames, size_t *n)
+static int name_exact(struct frame_names *names, const struct file_names *of,
+		      const struct exact_frame *exact, struct named_frame *frames, size_t *n)
 {
 	struct frame_location locations[MAX_INLINED];
 
 	*n = exact_frame_locations(exact, locations, MAX_INLINED);
-	return name_locations(names, locations, *n, frames);
+	return name_locations(names, of, exact->function, locations, *n, frames);
 }
 
 /*
@@ -615,11 +739,11 @@ static int name_code(struct frame_names *names, const struct file_names *of,
 				     .function = is_ocaml && of->table ? function : NULL,
 				     .va = inside };
 	const bool has_line = of->lines && !(is_ocaml && is_listed) && exact_frame_read(&exact);
-	int err;
+	int err = 0;
 
 	*n = 0;
 	if (has_line && exact.function) {
-		err = name_exact(names, &exact, frames, n);
+		err = name_exact(names, of, &exact, frames, n);
 		if (err || *n)
 			return err;
 		exact.line.file = exact_frame_file(&exact);
@@ -628,14 +752,18 @@ static int name_code(struct frame_names *names, const struct file_names *of,
 						  : function ? FRAME_C
 							     : FRAME_UNKNOWN };
 	*n = 1;
-	frames[0].function = is_ocaml	? name_function(names, of, function)
-			     : function ? name_c_function(of, function)
-					: name_place(names, of, place, inside);
+	if (is_ocaml)
+		err = name_function(names, function, &frames[0]);
+	else
+		frames[0].function = function ? name_c_function(of, function)
+					      : name_place(names, of, place, inside);
 	if (has_line) {
 		frames[0].file = keep_text(names, exact.line.file);
 		frames[0].line = (uint32_t)exact.line.line;
 	}
-	return frames[0].function && (!has_line || frames[0].file) ? 0 : ctx_no_memory(names->ctx);
+	return !err && frames[0].function && (!has_line || frames[0].file)
+		       ? 0
+		       : ctx_no_memory(names->ctx);
 }
 
 static int name_in_file(struct frame_names *names, const struct walked_place *place, bool is_exact,
@@ -654,7 +782,8 @@ static int name_in_file(struct frame_names *names, const struct walked_place *pl
 		descr = NULL;
 	if (descr && descr->debuginfo_va) {
 		*n = frametable_locations(of->table, descr, locations, MAX_INLINED);
-		err = name_locations(names, locations, *n, frames);
+		err = name_locations(names, of, function_at(of, place->va - 1), locations, *n,
+				     frames);
 		if (err || *n)
 			return err;
 	}
@@ -849,6 +978,7 @@ void frame_names_close(struct frame_names *names)
 		free(names->texts[i]);
 	for (size_t i = 0; i < names->n_files; i++) {
 		free(names->files[i].extents);
+		free(names->files[i].by_debuginfo);
 		functions_free(names->files[i].functions);
 		frametable_free(names->files[i].table);
 		address_lines_close(names->files[i].lines);

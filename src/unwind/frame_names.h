@@ -34,7 +34,18 @@ struct named_frame {
 	uint32_t start_char, end_char;
 	enum frame_kind kind;
 	bool is_inlined; /* the function is inlined into the function of the next frame */
+	/*
+	 * The item (see program/item.h) that measures the function: "fn:Service.find",
+	 * "fn:Service.find/531"; NULL: unknown.
+	 */
+	const char *item;
 };
+
+/*
+ * Return the length of the part of FRAME's item that measures all functions with the name of
+ * FRAME's function: the item without "/531"; 0 if FRAME has no item.
+ */
+size_t named_frame_item_bytes(const struct named_frame *frame);
 
 struct frame_names;
 

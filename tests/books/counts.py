@@ -42,10 +42,9 @@ def book_of(probe):
     if not name.startswith("Versioned."):
         name = re.sub(r"^([A-Z]\w*\.)+(?=.)", "", name)
     # Flambda calls a function anon_fn whose place in the source it does not know.
-    if re.fullmatch(r"fun_\d+|anon_fn", name):
-        return "anonymous"
-    if re.fullmatch(r"Versioned\.fun_\d+", name):
-        return None
+    anonymous = re.fullmatch(r"(Versioned\.)?(.*\.)?(\(fun\)|fun_\d+|anon_fn)", name)
+    if anonymous:
+        return None if anonymous[1] else "anonymous"
     # Books have no modules or functions that a function is in.
     return name if name.startswith("Versioned.") else re.sub(r"^(\w+\.)*(?=[^.])", "", name)
 

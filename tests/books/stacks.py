@@ -39,12 +39,24 @@ def of_tool(hit):
     return frames, "deep" if n_calls == DEEPEST else "truncated"
 
 
+def is_same_function(printexc, name):
+    """The tool names the function that has the code. Printexc has one name for an anonymous function, such as that of a
+    lazy value, and what contains it, and for a function with optional arguments and the one that the compiler makes of its
+    body. And Printexc names a local function that the compiler has made a part of the function that has the code."""
+    return name in (printexc, printexc + ".(fun)", printexc + "_inner") or printexc.startswith(name + ".")
+
+
+def are_same(printexc, frames):
+    return len(printexc) == len(frames) and all(
+        known[1:] == frame[1:] and is_same_function(known[0], frame[0]) for known, frame in zip(printexc, frames))
+
+
 def is_same(printexc, frames, kind, args):
     if kind == "deep":
-        return printexc[: len(frames)] == frames and len(printexc) > len(frames)
-    if printexc == frames and kind == "whole":
+        return are_same(printexc[: len(frames)], frames) and len(printexc) > len(frames)
+    if are_same(printexc, frames) and kind == "whole":
         return True
-    return args.fibres and printexc[-1][0] not in args.outermost and frames[: len(printexc)] == printexc
+    return args.fibres and printexc[-1][0] not in args.outermost and are_same(printexc, frames[: len(printexc)])
 
 
 def listed(what, frames):

@@ -57,6 +57,13 @@ WORDS = [
     ("bpftrace %s ti" % SERVICE, ["bpftrace", SERVICE, "time"]),
     ("bpftrace %s count cache_m" % SERVICE, ["bpftrace", SERVICE, "count", "cache_miss"]),
     ("bpftrace -pid %s count cache_m" % SERVICE, ["bpftrace", "-pid", SERVICE, "count", "cache_miss"]),
+    # Functions, whose names the shell quotes.
+    ("attach -pid %s --count=fn:Service.answ" % SERVICE, ["attach", "-pid", SERVICE, "--count=fn:Service.answer"]),
+    ("attach --exe %s --count=queue_full,fn:Array.of_seq.\\(" % PROGRAM,
+     ["attach", "--exe", PROGRAM, "--count=queue_full,fn:Array.of_seq.(fun)"]),
+    ("attach --exe %s --time fn:Array.of_seq." % PROGRAM, ["attach", "--exe", PROGRAM, "--time", "fn:Array.of_seq.(fun)"]),
+    ("attach --exe %s --time 'fn:Array.of_seq." % PROGRAM, ["attach", "--exe", PROGRAM, "--time", "fn:Array.of_seq.(fun)"]),
+    ("functions --exe %s Array.of_seq." % PROGRAM, ["functions", "--exe", PROGRAM, "Array.of_seq.(fun)"]),
 ]
 # The same of lists: what must be shown, and what must not.
 LISTS = [

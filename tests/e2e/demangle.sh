@@ -98,6 +98,7 @@ for f in json.load(sys.stdin)["functions"]:
 	eq "$(<"$TMP/functions")" "Service.(>>=) service.ml 4
 Service.Cache.find service.ml 2
 Service.all service.ml 5
+Service.all.(fun) service.ml 5
 Service.all.fun service.ml 5
 Service.pick service.ml 6"
 	# Names that are shown can be asked for.

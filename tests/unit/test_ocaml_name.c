@@ -513,6 +513,72 @@ TEST(typed_names)
 	assert_false(ocaml_name_normalise(longest, name, &stamp));
 }
 
+/* The name of an anonymous function: its own path, or what contains it and "(fun)". */
+TEST(anonymous_paths)
+{
+	static const struct {
+		const char *symbol, *path, *name; /* name NULL: none */
+	} all[] = {
+		{ "camlM__fun_5", "M.find.(fun)", "M.find.(fun)" },
+		{ "camlM__fun_5", "M.cache#find", "M.cache#find" },
+		{ "camlM__fun_inner_5", "M.cache#find", "M.cache#find" },
+		{ "camlM.fun_5", "M.(>>=).(fun)", "M.(>>=).(fun)" },
+		{ "camlStdlib__List__fun_5", "Stdlib__List.map.(fun)", "Stdlib.List.map.(fun)" },
+		{ "camlDune__exe__M__fun_5", "Dune__exe__M.(fun)", "Dune__exe.M.(fun)" },
+		{ "camlPack__M__fun_5", "M.A.(fun)", "Pack.M.A.(fun)" },
+		/* All its calls are in a local function that became a part of it. */
+		{ "camlM__fun_5", "M.find.(fun).go", "M.find.(fun)" },
+		{ "camlM__fun_5", "M.cache#find.go.loop", "M.cache#find" },
+		/* A lazy value has the path of what contains it. */
+		{ "camlM__fun_5", "M.find", "M.find.(fun)" },
+		{ "camlM__fun_5", "M", "M.(fun)" },
+		{ "camlM__fun_5", "N.find.(fun)", NULL },
+		{ "camlM__fun_5", "MM", NULL },
+		{ "camlM__fun_5", "", NULL },
+		{ "camlM__fun_5", "M.\033[2J.(fun)", NULL },
+	};
+	char longer[OCAML_NAME_BYTES], longest[2000] = "M.";
+	struct ocaml_name name;
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		assert_true(ocaml_name_decode(all[i].symbol, NULL, &name));
+		assert_int_equal(
+			ocaml_name_of_anonymous(name.text, name.path_bytes, all[i].path, longer),
+			all[i].name != NULL);
+		if (all[i].name)
+			assert_string_equal(longer, all[i].name);
+	}
+	memset(longest + 2, 'x', 1100);
+	assert_false(ocaml_name_of_anonymous(name.text, name.path_bytes, longest, longer));
+}
+
+/* Paths in debug information, as people write them. */
+TEST(debuginfo)
+{
+	static const struct {
+		const char *path, *name, *short_name;
+	} all[] = {
+		{ "Stdlib__List.map.(fun)", "Stdlib.List.map.(fun)", "List.map.(fun)" },
+		{ "Dune__exe__M.cache#find", "Dune__exe.M.cache#find", "M.cache#find" },
+		{ "Dune__exe__M", "Dune__exe.M", "M" },
+		{ "Stdlib__List", "Stdlib.List", "List" },
+		{ "Stdlib", "Stdlib", "Stdlib" },
+		{ "Mylib__M", "Mylib.M", "Mylib.M" },
+		{ "M", "M", "M" },
+	};
+	char name[OCAML_NAME_BYTES], longest[2000];
+	size_t short_at;
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		assert_true(ocaml_name_of_debuginfo(all[i].path, name, &short_at));
+		assert_string_equal(name, all[i].name);
+		assert_string_equal(name + short_at, all[i].short_name);
+	}
+	memset(longest, 'x', sizeof(longest));
+	longest[sizeof(longest) - 1] = '\0';
+	assert_false(ocaml_name_of_debuginfo(longest, name, &short_at));
+}
+
 /* The debug information of a call tells where in its file a function is. */
 TEST(paths)
 {
@@ -523,7 +589,7 @@ TEST(paths)
 		{ "camlM__find_5", "M.Cache.find", "M.Cache.find", 2 },
 		{ "camlM__find_5", "M.find", "M.find", 2 },
 		{ "camlM__find_5", "M.Cache.find.(fun)", "M.Cache.find", 1 },
-		{ "camlM__go_5", "M.find.(fun).go", "M.find.go", 2 },
+		{ "camlM__go_5", "M.find.(fun).go", "M.find.(fun).go", 2 },
 		{ "camlM__find_5", "M.find.find", "M.find.find", 2 },
 		{ "camlM.find_5", "M.Make.Inner.find.loop", "M.Make.Inner.find", 1 },
 		{ "camlM__find_inner_5", "M.Cache.find", "M.Cache.find_inner", 2 },

@@ -143,6 +143,42 @@ TEST(one_prefix_makes_a_list)
 	items_free(&items);
 }
 
+/* Names that are printed are names, whatever they contain; they are not regular expressions. */
+TEST(names_of_functions)
+{
+	static const struct {
+		const char *text;
+		enum item_kind kind;
+		bool is_line;
+	} all[] = {
+		{ "fn:M.find", ITEM_FUNCTION, false },
+		{ "fn:M.find/531", ITEM_FUNCTION, false },
+		{ "fn:M.find.(fun)", ITEM_FUNCTION, false },
+		{ "fn:M.find.(fun)/531", ITEM_FUNCTION, false },
+		{ "fn:M.find.(fun).go", ITEM_FUNCTION, false },
+		{ "fn:M.cache#find", ITEM_FUNCTION, false },
+		{ "fn:M.cache#find.(fun)", ITEM_FUNCTION, false },
+		{ "fn:M.(>>=).(fun)", ITEM_FUNCTION, false },
+		{ "fn:M.(.%()<-)/7", ITEM_FUNCTION, false },
+		{ "fn:(@)", ITEM_FUNCTION, false },
+		{ "fn:M.(specialization_of).N.map", ITEM_FUNCTION, false },
+		{ "fn:m.ml:12", ITEM_FUNCTION, true },
+		{ "fn:src/a-b/m.ml:12", ITEM_FUNCTION, true },
+		{ "fn:M.*", ITEM_FUNCTION_REGEXP, false },
+		{ "fn:M\\.(fun)", ITEM_FUNCTION_REGEXP, false },
+		{ "fn:M.(fun).*", ITEM_FUNCTION_REGEXP, false },
+		{ "fn:M(fun)", ITEM_FUNCTION_REGEXP, false },
+		{ "fn:M.(fun", ITEM_FUNCTION_REGEXP, false },
+		{ "fn:m.ml:", ITEM_FUNCTION_REGEXP, false },
+		{ "line:m.ml:12", ITEM_LINE, false },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		assert_int_equal(item_kind_of(all[i].text), all[i].kind);
+		assert_int_equal(item_is_function_line(all[i].text), all[i].is_line);
+	}
+}
+
 /* line:FILE describes each of its lines, and no other file's. */
 TEST(lines_of_a_file)
 {

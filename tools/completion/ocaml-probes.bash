@@ -5,23 +5,32 @@
 
 _ocaml_probes()
 {
-	local tool=$1 word line i prefix
+	local tool=$1 word line i prefix typed=${COMP_WORDS[COMP_CWORD]} quote=
 	local -a words=() answers
 	COMPREPLY=()
 
-	# Readline has split "--count=NAME" at "="; the tool needs the whole word. If the typed word
-	# contains "=", readline completes only the part after it.
+	# The tool needs the words without quotes.
+	if [[ $typed = [\'\"]* ]]; then
+		quote=${typed:0:1}
+		typed=${typed:1}
+	else
+		typed=${typed//\\/}
+	fi
+	# Readline has split "--count=fn:NAME" at "=" and ":"; the tool needs the whole word.
 	for ((i = 1; i <= COMP_CWORD; i++)); do
 		word=${COMP_WORDS[i]}
-		if [[ $i -gt 1 && ($word = '='* || ${COMP_WORDS[i - 1]} = *=) && ${words[-1]} = -* ]]; then
+		[[ $i -ne $COMP_CWORD ]] || word=$typed
+		if [[ $i -gt 1 && ($word = '='* || ${COMP_WORDS[i - 1]} = *=) && ${words[-1]} = -* ]] ||
+			[[ $i -gt 1 && ($word = ':'* || ${COMP_WORDS[i - 1]} = *:) ]]; then
 			words[-1]+=$word
 		else
 			words+=("$word")
 		fi
 	done
+	# Readline completes only what follows the last of them.
 	word=${words[-1]}
-	prefix=
-	[[ $word != -*=* || $COMP_WORDBREAKS != *=* ]] || prefix=${word%%=*}=
+	[[ $typed != [=:] ]] || typed=
+	prefix=${word%"$typed"}
 
 	mapfile -t answers < <("$tool" complete "${words[@]}" 2>/dev/null)
 	for line in "${answers[@]}"; do
@@ -30,7 +39,10 @@ _ocaml_probes()
 			mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -f -- "${word#"$prefix"}")
 		else
 			line=${line%%$'\t'*}
-			COMPREPLY+=("${line#"$prefix"}")
+			line=${line#"$prefix"}
+			# Names of functions can have parentheses and other characters of the shell.
+			[[ -n $quote || $line != *[!A-Za-z0-9_.,:=/+@%-]* ]] || printf -v line %q "$line"
+			COMPREPLY+=("$line")
 		fi
 	done
 	# After "--count=" a value follows, and no space.

@@ -84,6 +84,8 @@ static struct json_object *frame_json(const struct named_frame *frame)
 	json_object_array_add(array, frame->file ? json_object_new_string(frame->file) : NULL);
 	json_object_array_add(array, json_object_new_uint64(frame->line));
 	json_object_array_add(array, json_object_new_boolean(frame->is_inlined));
+	if (frame->item)
+		json_object_array_add(array, json_object_new_string(frame->item));
 	return array;
 }
 

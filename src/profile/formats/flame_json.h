@@ -2,7 +2,7 @@
 /*
  * A profile as JSON, for the flame graph of page/flame.js:
  *
- *	{ "profile": {...}, "frames": [[function, kind, file, line, is_inlined]...],
+ *	{ "profile": {...}, "frames": [[function, kind, file, line, is_inlined, item]...],
  *	  "stacks": [[samples, value, number of a frame...]...],
  *	  "functions": [[number of a frame, self, total]...] }
  *

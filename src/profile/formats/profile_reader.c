@@ -285,7 +285,8 @@ static int take_frame(struct profile_input *r, struct json_object *object, size_
 	};
 	const char *kind = get_json_text(object, "kind");
 	struct named_frame frame = { .function = get_json_text(object, "function"),
-				     .file = get_json_text(object, "file") };
+				     .file = get_json_text(object, "file"),
+				     .item = get_json_text(object, "item") };
 	uint64_t line = 0;
 	size_t i = 0;
 

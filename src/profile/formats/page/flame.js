@@ -31,6 +31,11 @@ function sourceOf({ file, line }) {
 	return file ? file + (line ? `:${line}` : "") : "";
 }
 
+// Return TEXT as one word of a shell.
+function quoted(text) {
+	return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
 export function signed(number) {
 	return (number < 0 ? "−" : "+") + Math.abs(number).toFixed(1);
 }
@@ -108,6 +113,8 @@ export class FlameView {
 		words.push(`— ${plural(node.samples, ...unitOf(this.profile.kind))}`);
 		if (node.self && node.children.length)
 			words.push(`— itself ${this.amount(node.self)}`);
+		if (node.item)
+			words.push(`— its calls: ocaml-probes attach --count=${quoted(node.item)}`);
 		return words.join(" ");
 	}
 

@@ -1,13 +1,14 @@
 // Make the tree of the graph from the stacks of a profile.
 
-// A frame in the data is an array: [function, kind, file, line, is_inlined].
-const NAME = 0, KIND = 1, FILE = 2, LINE = 3, INLINED = 4;
+// A frame in the data is an array: [function, kind, file, line, is_inlined, item]. The item may be
+// missing.
+const NAME = 0, KIND = 1, FILE = 2, LINE = 3, INLINED = 4, ITEM = 5;
 
 // (This class must not be called Node: d3-flame-graph would then take its objects for its
 // own nodes.)
 export class Call {
 	constructor(frame) {
-		[this.name, this.kind, this.file, this.line, this.inlined] = frame;
+		[this.name, this.kind, this.file, this.line, this.inlined, this.item] = frame;
 		this.samples = this.value = this.self = this.old = 0;
 		this.children = [];
 		this.byFunction = new Map();
@@ -15,6 +16,7 @@ export class Call {
 
 	// Return the child for the function of FRAME. If the frames of this function have different
 	// lines, the line of the child is 0. The child is inlined only if all of these frames are.
+	// If several functions have this name, the item of the child is that of all of them.
 	child(frame) {
 		const key = frame[KIND] + " " + frame[NAME];
 		let child = this.byFunction.get(key);
@@ -27,6 +29,8 @@ export class Call {
 			child.line = 0;
 		child.file ??= frame[FILE];
 		child.inlined &&= frame[INLINED];
+		if (child.item !== frame[ITEM])
+			child.item = child.item && frame[ITEM] && `fn:${child.name}`;
 		return child;
 	}
 }
