@@ -158,7 +158,7 @@ static int attach_all(struct profiler *p)
 	int err = 0;
 
 	if (p->sampler)
-		return thread_sampler_start(p->sampler);
+		return thread_sampler_start(p->sampler, &p->start_ns);
 	/* Uprobes are attached to each process when it is added. */
 	if (p->spec.kind == PROFILE_WORDS)
 		return 0;
@@ -178,7 +178,8 @@ int profiler_start(struct profiler *p)
 {
 	int err = attach_all(p);
 
-	p->start_ns = monotonic_ns();
+	if (!p->sampler)
+		p->start_ns = monotonic_ns();
 	return err;
 }
 
@@ -200,10 +201,10 @@ void profiler_pause(struct profiler *p)
 
 void profiler_stop(struct profiler *p)
 {
-	if (!p->stop_ns)
-		p->stop_ns = monotonic_ns();
 	if (p->sampler)
-		thread_sampler_stop(p->sampler);
+		thread_sampler_stop(p->sampler, &p->stop_ns);
+	else if (!p->stop_ns)
+		p->stop_ns = monotonic_ns();
 	if (p->allocation)
 		allocation_stop(p->allocation);
 	for (size_t i = 0; i < p->n_links; i++)
@@ -319,7 +320,7 @@ int profiler_open(struct ocp_ctx *ctx, const struct profiler_spec *spec, struct 
 	p->ctx = ctx;
 	p->spec = *spec;
 	p->exe_fd = -1;
-	err = spec->by_ptrace ? thread_sampler_open(ctx, spec->hz, spec->by_thread, &p->sampler)
+	err = spec->by_ptrace ? thread_sampler_open(ctx, spec, &p->sampler)
 			      : open_bpf(p);
 	if (err)
 		profiler_close(p);

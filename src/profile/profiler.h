@@ -38,8 +38,8 @@ struct profiler_spec {
 	bool counts_cost;     /* profiler_cost() may be called */
 	bool by_thread;	      /* samples have the names of their threads */
 	/*
-	 * Sample by ptrace(2), without BPF. Only for PROFILE_CPU and PROFILE_GC. Without `exe`; all
-	 * processes are added before the start.
+	 * Sample without BPF, by ptrace(2). Not for PROFILE_WORDS. For PROFILE_WAITS, hz is the
+	 * number of looks per second. Without `exe`; all processes are added before the start.
 	 */
 	bool by_ptrace;
 	pid_t pid; /* any one of the processes; the other processes must be in its pid namespace */

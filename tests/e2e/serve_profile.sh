@@ -312,13 +312,8 @@ test_privileges() {
 	local why
 	need_counting
 	start_profiled cpu
-	# A filter as containers have it: perf_event_open (298) fails with EPERM.
-	printf '%s\n' 'import ctypes, os, struct, sys' \
-		'code = [(0x20, 0, 0, 0), (0x15, 0, 1, 298), (6, 0, 0, 0x50001), (6, 0, 0, 0x7fff0000)]' \
-		'bytes = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *c) for c in code))' \
-		'prog = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(code), ctypes.addressof(bytes)))' \
-		'assert ctypes.CDLL(None).prctl(22, 2, prog) == 0' \
-		'os.execv(sys.argv[1], sys.argv[1:])' >"$TMP/filter.py"
+	# A filter as containers have it: perf_event_open.
+	write_filter 298
 	printf '#!/bin/sh\nexec python3 %q %q "$@"\n' "$TMP/filter.py" "$TOOL" >"$TMP/filtered"
 	chmod +x "$TMP/filtered"
 	TOOL=$TMP/filtered start_server --exe "$PROGRAM" --profile
