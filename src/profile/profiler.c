@@ -195,6 +195,10 @@ int64_t profiler_stop_ns(const struct profiler *p)
 
 void profiler_pause(struct profiler *p)
 {
+	uint64_t now_ns;
+
+	if (p->sampler)
+		thread_sampler_stop(p->sampler, &now_ns);
 	while (p->n_links > p->n_ends)
 		close(p->links[--p->n_links]);
 }
@@ -380,19 +384,27 @@ int profiler_add_process(struct profiler *p, pid_t pid)
 
 int profiler_process_id(const struct profiler *p, pid_t pid, uint32_t *tgid)
 {
-	return pid_namespace_id(p->ctx, &p->ns, pid, tgid);
+	if (!p->sampler)
+		return pid_namespace_id(p->ctx, &p->ns, pid, tgid);
+	*tgid = (uint32_t)pid;
+	return 0;
 }
 
 bool profiler_has_process(const struct profiler *p, uint32_t tgid)
 {
 	struct walk_process image;
 
+	if (p->sampler)
+		return thread_sampler_has_process(p->sampler, (pid_t)tgid);
 	return bpf_map_lookup_elem(p->skel->maps.walk_processes.map_fd, &tgid, &image) == 0;
 }
 
 void profiler_forget_process(const struct profiler *p, uint32_t tgid)
 {
-	bpf_map_delete_elem(p->skel->maps.walk_processes.map_fd, &tgid);
+	if (p->sampler)
+		thread_sampler_forget_process(p->sampler, (pid_t)tgid);
+	else
+		bpf_map_delete_elem(p->skel->maps.walk_processes.map_fd, &tgid);
 }
 
 double profiler_minor_words(const struct profiler *p, uint32_t tgid)

@@ -141,14 +141,15 @@ static bool is_sample(const struct counted_stack *count, const struct counted_st
 	       memcmp(count->stack->frames, walked->frames, walked->n * sizeof(uint64_t)) == 0;
 }
 
-static struct stored_stack *copy_stack(const struct walk_walked *walked)
+static struct stored_stack *copy_stack(const struct walk_walked *walked, uint64_t key)
 {
 	const size_t bytes = walked->n * sizeof(uint64_t);
 	struct stored_stack *stack = malloc(sizeof(*stack) + bytes);
 
 	if (!stack)
 		return NULL;
-	*stack = (struct stored_stack){ .end = (enum walk_end)walked->end,
+	*stack = (struct stored_stack){ .key = key,
+					.end = (enum walk_end)walked->end,
 					.n = walked->n,
 					.frames = (const uint64_t *)(stack + 1) };
 	memcpy(stack + 1, walked->frames, bytes);
@@ -175,7 +176,9 @@ static struct counted_stack *count_sample(struct thread_sampler *s, struct count
 			s->counts_full++;
 			return NULL;
 		}
-		key->stack = s->n_frames + walked->n <= MOST_FRAMES ? copy_stack(walked) : NULL;
+		key->stack = s->n_frames + walked->n <= MOST_FRAMES
+				     ? copy_stack(walked, s->n_counts + 1)
+				     : NULL;
 		if (!key->stack) {
 			s->stack_losses.full++;
 			return NULL;
@@ -483,6 +486,12 @@ static void close_thread(struct thread_sampler *s, struct sampler_process *proce
 	*thread = process->threads[--process->n];
 }
 
+static void close_threads(struct thread_sampler *s, struct sampler_process *process)
+{
+	while (process->n)
+		close_thread(s, process, process->n - 1);
+}
+
 /* Keep the files of THREAD open, both or none. */
 static void keep_files(struct thread_sampler *s, const struct sampler_process *process,
 		       struct sampler_thread *thread)
@@ -615,7 +624,9 @@ static int sample_all(struct thread_sampler *s, int64_t end_ns)
 	int err = 0;
 
 	for (size_t i = 0; i < s->n_processes && !err; i++)
-		if (!s->processes[i].is_gone)
+		if (s->processes[i].is_gone)
+			close_threads(s, &s->processes[i]);
+		else
 			err = sample_process(s, &s->processes[i], end_ns);
 	return err;
 }
@@ -669,8 +680,12 @@ int thread_sampler_start(struct thread_sampler *s, uint64_t *start_ns)
 {
 	int64_t now_ns;
 
-	for (size_t i = 0; i < s->n_processes; i++)
+	for (size_t i = 0; i < s->n_processes; i++) {
+		/* What threads have done since the last stop does not count. */
+		close_threads(s, &s->processes[i]);
 		list_threads(s, &s->processes[i], false);
+	}
+	s->ends = false;
 	now_ns = clock_ns(CLOCK_MONOTONIC);
 	*start_ns = (uint64_t)now_ns;
 	for (size_t i = 0; i < s->n_processes; i++)
@@ -774,7 +789,7 @@ const struct stack_walker *thread_sampler_walker(const struct thread_sampler *s)
 
 /* ---- open and close ------------------------------------------------------------------------- */
 
-int thread_sampler_add_process(struct thread_sampler *s, pid_t pid)
+static int add_process(struct thread_sampler *s, pid_t pid)
 {
 	struct sampler_process process = { .pid = pid, .task_fd = -1 }, *added;
 	char path[PROC_PATH_BYTES];
@@ -807,12 +822,55 @@ int thread_sampler_add_process(struct thread_sampler *s, pid_t pid)
 	added = err ? NULL : array_add(s->processes, s->n_processes);
 	if (added) {
 		*added = process;
+		if (s->is_running)
+			list_threads(s, added, false);
 		return 0;
 	}
 	if (process.task_fd >= 0)
 		close(process.task_fd);
 	memory_close(process.memory);
 	return err ? err : ctx_no_memory(s->ctx);
+}
+
+int thread_sampler_add_process(struct thread_sampler *s, pid_t pid)
+{
+	int err;
+
+	pthread_mutex_lock(&s->lock);
+	err = add_process(s, pid);
+	pthread_mutex_unlock(&s->lock);
+	return err;
+}
+
+/* Return the process PID that is sampled, or NULL. */
+static struct sampler_process *find_process(struct thread_sampler *s, pid_t pid)
+{
+	for (size_t i = 0; i < s->n_processes; i++)
+		if (s->processes[i].pid == pid && !s->processes[i].is_gone &&
+		    memory_is_alive(s->processes[i].memory))
+			return &s->processes[i];
+	return NULL;
+}
+
+bool thread_sampler_has_process(struct thread_sampler *s, pid_t pid)
+{
+	bool is_found;
+
+	pthread_mutex_lock(&s->lock);
+	is_found = find_process(s, pid);
+	pthread_mutex_unlock(&s->lock);
+	return is_found;
+}
+
+void thread_sampler_forget_process(struct thread_sampler *s, pid_t pid)
+{
+	struct sampler_process *process;
+
+	pthread_mutex_lock(&s->lock);
+	process = find_process(s, pid);
+	if (process)
+		process->is_gone = true;
+	pthread_mutex_unlock(&s->lock);
 }
 
 static void open_lock(struct thread_sampler *s)
@@ -865,8 +923,7 @@ void thread_sampler_close(struct thread_sampler *s)
 	for (size_t i = 0; i < s->n_processes; i++) {
 		struct sampler_process *process = &s->processes[i];
 
-		while (process->n)
-			close_thread(s, process, process->n - 1);
+		close_threads(s, process);
 		free(process->threads);
 		close(process->task_fd);
 		memory_close(process->memory);

@@ -33,12 +33,15 @@ int thread_sampler_open(struct ocp_ctx *ctx, const struct profiler_spec *spec,
 /* End sampling, and free SAMPLER, which may be NULL. */
 void thread_sampler_close(struct thread_sampler *sampler);
 
-/*
- * Add process PID. Its samples have its pid as profile_sample.tgid. No process may be added after
- * the start.
- */
+/* Add process PID, also later. Its samples have its pid as profile_sample.tgid. */
 int thread_sampler_add_process(struct thread_sampler *sampler, pid_t pid);
-/* Set *START_NS to the time from which on waits are counted (CLOCK_MONOTONIC). */
+/*
+ * Return true if process PID is being sampled. Sampling ends when the process ends or executes
+ * another program.
+ */
+bool thread_sampler_has_process(struct thread_sampler *sampler, pid_t pid);
+void thread_sampler_forget_process(struct thread_sampler *sampler, pid_t pid);
+/* Start sampling, also again after thread_sampler_stop(). Set *START_NS to the time from which on waits are counted (CLOCK_MONOTONIC). */
 int thread_sampler_start(struct thread_sampler *sampler, uint64_t *start_ns);
 /* Read the mappings of processes that have loaded code. */
 int thread_sampler_refresh(struct thread_sampler *sampler);
