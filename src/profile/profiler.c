@@ -324,8 +324,7 @@ int profiler_open(struct ocp_ctx *ctx, const struct profiler_spec *spec, struct 
 	p->ctx = ctx;
 	p->spec = *spec;
 	p->exe_fd = -1;
-	err = spec->by_ptrace ? thread_sampler_open(ctx, spec, &p->sampler)
-			      : open_bpf(p);
+	err = spec->by_ptrace ? thread_sampler_open(ctx, spec, &p->sampler) : open_bpf(p);
 	if (err)
 		profiler_close(p);
 	else

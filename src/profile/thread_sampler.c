@@ -66,7 +66,7 @@ struct sampler_thread {
 	 */
 	int64_t n_waits;
 	int64_t n_stops;
-	bool is_new;		/* it has started since the sampling began */
+	bool is_new; /* it has started since the sampling began */
 	struct thread_waits waits;
 };
 
@@ -74,9 +74,9 @@ struct sampler_process {
 	pid_t pid;
 	struct memory *memory;
 	const char *state_file; /* the name of FILE_STATE */
-	int task_fd;	   /* /proc/PID/task */
-	nlink_t n_links;   /* of the directory: changes with the number of threads */
-	int64_t listed_ms; /* when the threads were listed */
+	int task_fd;		/* /proc/PID/task */
+	nlink_t n_links;	/* of the directory: changes with the number of threads */
+	int64_t listed_ms;	/* when the threads were listed */
 	struct sampler_thread *threads;
 	size_t n;
 	bool is_gone; /* it has ended, or executes another program */

@@ -11,9 +11,9 @@
  * For PROFILE_WAITS, no thread is stopped: the kernel shows where a waiting thread has left its
  * stack (/proc/PID/task/TID/syscall), and the number of its time slices shows afterwards whether it
  * has waited all the time that the walk took. A thread's time since the last look, without the time
- * for which it has run or waited for a CPU, counts for the wait in which the thread is found: so the
- * sum is right, and each wait is wrong by at most the time between two looks at its beginning and
- * at its end. A sample is a wait that was met, however often.
+ * for which it has run or waited for a CPU, counts for the wait in which the thread is found. So
+ * the sum is right, and each wait is wrong by at most the time between two looks at its beginning
+ * and at its end. A sample is a wait that was met, however often.
  */
 #ifndef PROFILE_THREAD_SAMPLER_H
 #define PROFILE_THREAD_SAMPLER_H
@@ -41,7 +41,10 @@ int thread_sampler_add_process(struct thread_sampler *sampler, pid_t pid);
  */
 bool thread_sampler_has_process(struct thread_sampler *sampler, pid_t pid);
 void thread_sampler_forget_process(struct thread_sampler *sampler, pid_t pid);
-/* Start sampling, also again after thread_sampler_stop(). Set *START_NS to the time from which on waits are counted (CLOCK_MONOTONIC). */
+/*
+ * Start sampling, also again after thread_sampler_stop(). Set *START_NS to the time from which on
+ * waits are counted (CLOCK_MONOTONIC).
+ */
 int thread_sampler_start(struct thread_sampler *sampler, uint64_t *start_ns);
 /* Read the mappings of processes that have loaded code. */
 int thread_sampler_refresh(struct thread_sampler *sampler);
