@@ -83,6 +83,25 @@ test_stacks_of_bpf() {
 	eq "$(wc -l <"$TMP/ptrace.stacks")" 7 "stacks"
 }
 
+# Waits of a tenth of a millisecond: many end while their stack is read. These are dropped, and each other stack is whole.
+test_short_waits() {
+	start_target "$O/tests/fixtures/binaries/waits" short
+	await_line ready
+	for_ticks 40 "$TOOL" profile -pid "$TARGET" --off-cpu --engine ptrace --hz 9999 --json >"$TMP/json" || fail "$(cat "$TMP/err")"
+	holds python3 - "$TMP/json" <<'PY' || fail "$(head -c 3000 "$TMP/json")"
+import json, sys
+top, depths = json.load(open(sys.argv[1])), set()
+assert top["lost"] == top["truncated"] == top["always_waiting"] == 0 < top["samples"]
+assert top["ns"] <= top["duration_ns"]
+for stack in top["stacks"]:
+    names = [f["function"] for f in stack["frames"]]
+    assert names[0] == "_start" and names[-2:] == ["nanosleep", "clock_nanosleep"], names
+    depths.add((names.count("near"), names.count("deep")))
+print(depths, top["samples"])
+assert depths == {(1, 0), (0, 50)}
+PY
+}
+
 test_time_of_waits() {
 	start_target "$PROFILED" wait
 	WAITS_BY="--engine ptrace" check_time_of_waits env
