@@ -107,14 +107,25 @@ test_time_of_waits() {
 	WAITS_BY="--engine ptrace" check_time_of_waits env
 }
 
+# How often the tool's thread that looks at the target has waited for its next look.
+looks() {
+	local task
+	for task in "/proc/$PROFILE/task"/*; do
+		[[ $task = */"$PROFILE" ]] || sed -n 's/^voluntary_ctxt_switches:.//p' "$task/status"
+	done
+}
+
 # Another program that the process executes may be one whose stacks the user must not see: its waits do not count.
 test_exec() {
+	local before
 	start_target bash -c 'read -r; exec "$0" wait' "$PROFILED"
 	wait_for '[[ /proc/$TARGET/exe -ef /bin/bash ]]'
 	await_reading
 	background "$TOOL" profile -pid "$TARGET" --off-cpu --engine ptrace --by-thread --json >"$TMP/json" 2>"$TMP/err"
 	PROFILE=$!
 	wait_for 'grep -q sampling "$TMP/err"'
+	before=$(looks)
+	wait_for "(( \$(looks) >= $before + 2 ))"
 	tell ''
 	await_line ready
 	run_books 0.5
