@@ -268,6 +268,20 @@ void proc_status_parse(const char *text, struct proc_status *status)
  * This function must not use proc_file_read(): proc_file_read() calls proc_why_no_access(), which
  * calls this function.
  */
+bool proc_wait_place_parse(const char *text, struct proc_wait_place *place)
+{
+	/* "running", "NUMBER ARGUMENT... RSP RIP" or, outside of a system call, "-1 RSP RIP" */
+	const char *rip = strrchr(text, ' '), *rsp = rip;
+
+	while (rsp && rsp > text && rsp[-1] != ' ')
+		rsp--;
+	if (!rip || rsp == text)
+		return false;
+	place->rsp = strtoull(rsp, NULL, 16);
+	place->rip = strtoull(rip, NULL, 16);
+	return true;
+}
+
 int proc_status_read(struct ocp_ctx *ctx, pid_t pid, struct proc_status *status)
 {
 	char path[PROC_PATH_BYTES], *text = NULL;

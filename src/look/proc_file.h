@@ -64,6 +64,17 @@ void proc_status_parse(const char *text, struct proc_status *status);
 /* Read the status of thread PID. Returns -ESRCH if there is no such thread. */
 int proc_status_read(struct ocp_ctx *ctx, pid_t pid, struct proc_status *status);
 
+/* Where a thread that waits has left its stack. */
+struct proc_wait_place {
+	uint64_t rsp, rip;
+};
+
+/*
+ * Parse TEXT, the contents of /proc/PID/task/TID/syscall. Return false if the thread ran, or waited
+ * for a CPU.
+ */
+bool proc_wait_place_parse(const char *text, struct proc_wait_place *place);
+
 /*
  * Get the start time of process PID, in clock ticks since boot. The pid and the start time together
  * identify a process. Returns -ESRCH, without a message, if the process does not exist or is a

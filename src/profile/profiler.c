@@ -158,7 +158,7 @@ static int attach_all(struct profiler *p)
 	int err = 0;
 
 	if (p->sampler)
-		return thread_sampler_start(p->sampler);
+		return thread_sampler_start(p->sampler, &p->start_ns);
 	/* Uprobes are attached to each process when it is added. */
 	if (p->spec.kind == PROFILE_WORDS)
 		return 0;
@@ -178,7 +178,8 @@ int profiler_start(struct profiler *p)
 {
 	int err = attach_all(p);
 
-	p->start_ns = monotonic_ns();
+	if (!p->sampler)
+		p->start_ns = monotonic_ns();
 	return err;
 }
 
@@ -194,16 +195,20 @@ int64_t profiler_stop_ns(const struct profiler *p)
 
 void profiler_pause(struct profiler *p)
 {
+	uint64_t now_ns;
+
+	if (p->sampler)
+		thread_sampler_stop(p->sampler, &now_ns);
 	while (p->n_links > p->n_ends)
 		close(p->links[--p->n_links]);
 }
 
 void profiler_stop(struct profiler *p)
 {
-	if (!p->stop_ns)
-		p->stop_ns = monotonic_ns();
 	if (p->sampler)
-		thread_sampler_stop(p->sampler);
+		thread_sampler_stop(p->sampler, &p->stop_ns);
+	else if (!p->stop_ns)
+		p->stop_ns = monotonic_ns();
 	if (p->allocation)
 		allocation_stop(p->allocation);
 	for (size_t i = 0; i < p->n_links; i++)
@@ -319,8 +324,7 @@ int profiler_open(struct ocp_ctx *ctx, const struct profiler_spec *spec, struct 
 	p->ctx = ctx;
 	p->spec = *spec;
 	p->exe_fd = -1;
-	err = spec->by_ptrace ? thread_sampler_open(ctx, spec->hz, spec->by_thread, &p->sampler)
-			      : open_bpf(p);
+	err = spec->by_ptrace ? thread_sampler_open(ctx, spec, &p->sampler) : open_bpf(p);
 	if (err)
 		profiler_close(p);
 	else
@@ -379,19 +383,27 @@ int profiler_add_process(struct profiler *p, pid_t pid)
 
 int profiler_process_id(const struct profiler *p, pid_t pid, uint32_t *tgid)
 {
-	return pid_namespace_id(p->ctx, &p->ns, pid, tgid);
+	if (!p->sampler)
+		return pid_namespace_id(p->ctx, &p->ns, pid, tgid);
+	*tgid = (uint32_t)pid;
+	return 0;
 }
 
 bool profiler_has_process(const struct profiler *p, uint32_t tgid)
 {
 	struct walk_process image;
 
+	if (p->sampler)
+		return thread_sampler_has_process(p->sampler, (pid_t)tgid);
 	return bpf_map_lookup_elem(p->skel->maps.walk_processes.map_fd, &tgid, &image) == 0;
 }
 
 void profiler_forget_process(const struct profiler *p, uint32_t tgid)
 {
-	bpf_map_delete_elem(p->skel->maps.walk_processes.map_fd, &tgid);
+	if (p->sampler)
+		thread_sampler_forget_process(p->sampler, (pid_t)tgid);
+	else
+		bpf_map_delete_elem(p->skel->maps.walk_processes.map_fd, &tgid);
 }
 
 double profiler_minor_words(const struct profiler *p, uint32_t tgid)

@@ -38,8 +38,8 @@ struct profiler_spec {
 	bool counts_cost;     /* profiler_cost() may be called */
 	bool by_thread;	      /* samples have the names of their threads */
 	/*
-	 * Sample by ptrace(2), without BPF. Only for PROFILE_CPU and PROFILE_GC. Without `exe`; all
-	 * processes are added before the start.
+	 * Sample without BPF, by ptrace(2). Not for PROFILE_WORDS. For PROFILE_WAITS, hz is the
+	 * number of looks per second. Without `exe`.
 	 */
 	bool by_ptrace;
 	pid_t pid; /* any one of the processes; the other processes must be in its pid namespace */
@@ -52,7 +52,7 @@ struct profile_sample {
 	const struct stored_stack *stack;
 	uint32_t tgid, tid;
 	uint64_t n;
-	uint64_t sum;	/* as in struct profile_count */
+	uint64_t sum;	/* as in struct profile_count; by ptrace: the value */
 	uint64_t heaps; /* as in struct profile_count */
 	uint64_t value; /* nanoseconds, or words for PROFILE_WORDS */
 	/* the name of the thread at the samples; "" unless spec.by_thread is set */

@@ -46,7 +46,7 @@ struct recorder {
 
 /* ---- open and close ------------------------------------------------------------------------- */
 
-int recorder_open(struct ocp_ctx *ctx, enum profile_kind kind, unsigned int hz,
+int recorder_open(struct ocp_ctx *ctx, enum profile_kind kind, unsigned int hz, bool by_ptrace,
 		  struct recorder **out)
 {
 	struct recorder *r = calloc(1, sizeof(*r));
@@ -58,6 +58,7 @@ int recorder_open(struct ocp_ctx *ctx, enum profile_kind kind, unsigned int hz,
 	r->ctx = ctx;
 	r->spec = (struct profiler_spec){ .kind = kind,
 					  .hz = hz,
+					  .by_ptrace = by_ptrace,
 					  .max_processes = RECORDER_MAX_PROCESSES };
 	r->start.start_ns = (uint64_t)clock_ns(CLOCK_REALTIME);
 	r->start.monotonic_ns = clock_ns(CLOCK_MONOTONIC);
@@ -257,7 +258,7 @@ static void weigh_process(struct recorder *r, struct record *records, size_t n)
 		const uint64_t new = records[i].n - (old ? old->n : 0);
 
 		records[i].value = old ? old->value : 0;
-		if (r->spec.kind == PROFILE_CPU)
+		if (r->spec.kind == PROFILE_CPU && !r->spec.by_ptrace)
 			records[i].value += (double)new *(1e9 / r->spec.hz);
 		else
 			records[i].value +=
@@ -313,7 +314,7 @@ static int collect_reading(struct recorder *r)
 	profile_reading_free(&r->reading);
 	r->reading = reading;
 	r->is_worn |= reading.n > PROFILE_MAX_COUNTS / 2 ||
-		      stack_store_size(reading.stacks) > STACKS_MAX / 2;
+		      (reading.stacks && stack_store_size(reading.stacks) > STACKS_MAX / 2);
 	return 0;
 }
 

@@ -17,8 +17,11 @@ enum { RECORDER_MAX_PROCESSES = 256 };
 
 struct recorder;
 
-/* KIND must be PROFILE_CPU or PROFILE_WORDS. HZ is only for PROFILE_CPU. */
-int recorder_open(struct ocp_ctx *ctx, enum profile_kind kind, unsigned int hz,
+/*
+ * KIND must be PROFILE_CPU or PROFILE_WORDS. HZ is only for PROFILE_CPU. BY_PTRACE is as in struct
+ * profiler_spec.
+ */
+int recorder_open(struct ocp_ctx *ctx, enum profile_kind kind, unsigned int hz, bool by_ptrace,
 		  struct recorder **out);
 /* Free RECORDER, which may be NULL. */
 void recorder_close(struct recorder *recorder);

@@ -35,14 +35,24 @@ enum {
 	KEPT_THREADS = 256,
 };
 
-/* What the scheduler has counted for a thread: the first and the third number of schedstat. */
+/* What the scheduler has counted for a thread: the numbers of schedstat. */
 struct thread_ran {
-	uint64_t ns;	   /* CPU time; while the thread runs, it may lack up to 10 ms */
-	uint64_t n_slices; /* how often the thread got a CPU */
+	uint64_t ns;	    /* CPU time; while the thread runs, it may lack up to 10 ms */
+	uint64_t queued_ns; /* how long it has waited for a CPU; lacks the wait that lasts now */
+	uint64_t n_slices;  /* how often the thread got a CPU */
 };
 
-/* The files of a thread, below /proc/PID/task/TID. */
-enum thread_file { FILE_SCHEDSTAT, FILE_STAT, THREAD_FILES };
+/* The files of a thread, below /proc/PID/task/TID. For PROFILE_WAITS, FILE_STATE is `syscall`. */
+enum thread_file { FILE_SCHEDSTAT, FILE_STATE, THREAD_FILES };
+
+/* For PROFILE_WAITS: what was counted of the waits of a thread. */
+struct thread_waits {
+	int64_t counted_ns;	  /* the idle time of the thread when time was last counted */
+	struct counted_stack *in; /* the stack of the last wait; NULL: it had no room */
+	bool has_wait;		  /* the two members about the last wait are valid */
+	uint64_t n_slices;	  /* of the thread during the last wait */
+	uint64_t first_slices;	  /* of the thread when the profile began */
+};
 
 struct sampler_thread {
 	pid_t tid;
@@ -56,14 +66,17 @@ struct sampler_thread {
 	 */
 	int64_t n_waits;
 	int64_t n_stops;
+	bool is_new; /* it has started since the sampling began */
+	struct thread_waits waits;
 };
 
 struct sampler_process {
 	pid_t pid;
 	struct memory *memory;
-	int task_fd;	   /* /proc/PID/task */
-	nlink_t n_links;   /* of the directory: changes with the number of threads */
-	int64_t listed_ms; /* when the threads were listed */
+	const char *state_file; /* the name of FILE_STATE */
+	int task_fd;		/* /proc/PID/task */
+	nlink_t n_links;	/* of the directory: changes with the number of threads */
+	int64_t listed_ms;	/* when the threads were listed */
 	struct sampler_thread *threads;
 	size_t n;
 	bool is_gone; /* it has ended, or executes another program */
@@ -82,6 +95,7 @@ struct thread_sampler {
 	struct ocp_ctx *ctx;
 	unsigned int hz;
 	bool by_thread;
+	bool of_waits; /* PROFILE_WAITS */
 	struct stack_walker *walker;
 	struct stack_reader *reader;
 
@@ -127,23 +141,27 @@ static bool is_sample(const struct counted_stack *count, const struct counted_st
 	       memcmp(count->stack->frames, walked->frames, walked->n * sizeof(uint64_t)) == 0;
 }
 
-static struct stored_stack *copy_stack(const struct walk_walked *walked)
+static struct stored_stack *copy_stack(const struct walk_walked *walked, uint64_t key)
 {
 	const size_t bytes = walked->n * sizeof(uint64_t);
 	struct stored_stack *stack = malloc(sizeof(*stack) + bytes);
 
 	if (!stack)
 		return NULL;
-	*stack = (struct stored_stack){ .end = (enum walk_end)walked->end,
+	*stack = (struct stored_stack){ .key = key,
+					.end = (enum walk_end)walked->end,
 					.n = walked->n,
 					.frames = (const uint64_t *)(stack + 1) };
 	memcpy(stack + 1, walked->frames, bytes);
 	return stack;
 }
 
-/* Count NS nanoseconds of CPU time for WALKED, the stack of the thread in KEY. */
-static void count_sample(struct thread_sampler *s, struct counted_stack *key,
-			 const struct walk_walked *walked, uint64_t ns)
+/*
+ * Count NS nanoseconds for WALKED, the stack of the thread in KEY. Return the count, which is valid
+ * until the sampler is closed, or NULL if there is no room.
+ */
+static struct counted_stack *count_sample(struct thread_sampler *s, struct counted_stack *key,
+					  const struct walk_walked *walked, uint64_t ns)
 {
 	struct counted_stack *count;
 	size_t slot;
@@ -156,12 +174,14 @@ static void count_sample(struct thread_sampler *s, struct counted_stack *key,
 	if (!s->slots[slot]) {
 		if (s->n_counts == PROFILE_MAX_COUNTS) {
 			s->counts_full++;
-			return;
+			return NULL;
 		}
-		key->stack = s->n_frames + walked->n <= MOST_FRAMES ? copy_stack(walked) : NULL;
+		key->stack = s->n_frames + walked->n <= MOST_FRAMES
+				     ? copy_stack(walked, s->n_counts + 1)
+				     : NULL;
 		if (!key->stack) {
 			s->stack_losses.full++;
-			return;
+			return NULL;
 		}
 		s->n_frames += walked->n;
 		s->counts[s->n_counts++] = *key;
@@ -170,6 +190,7 @@ static void count_sample(struct thread_sampler *s, struct counted_stack *key,
 	count = &s->counts[s->slots[slot] - 1];
 	count->n++;
 	count->ns += ns;
+	return count;
 }
 
 /* ---- one thread of a process ---------------------------------------------------------------- */
@@ -184,7 +205,8 @@ static int open_of_thread(const struct sampler_process *process, pid_t tid, cons
 
 static int open_thread_file(const struct sampler_process *process, pid_t tid, enum thread_file file)
 {
-	return open_of_thread(process, tid, file == FILE_STAT ? "stat" : "schedstat");
+	return open_of_thread(process, tid,
+			      file == FILE_SCHEDSTAT ? "schedstat" : process->state_file);
 }
 
 /*
@@ -214,7 +236,7 @@ static bool read_ran(const struct sampler_process *process, const struct sampler
 	if (!read_thread_file(process, thread, FILE_SCHEDSTAT, text, sizeof(text)))
 		return false;
 	ran->ns = strtoull(text, &end, 10);
-	strtoull(end, &end, 10); /* the time that the thread has waited for a CPU */
+	ran->queued_ns = strtoull(end, &end, 10);
 	ran->n_slices = strtoull(end, NULL, 10);
 	return true;
 }
@@ -226,7 +248,7 @@ static bool is_running_now(const struct sampler_process *process,
 	char text[512];
 	const char *end;
 
-	if (!read_thread_file(process, thread, FILE_STAT, text, sizeof(text)))
+	if (!read_thread_file(process, thread, FILE_STATE, text, sizeof(text)))
 		return false;
 	/* "TID (NAME) STATE ...": the name may contain any character. */
 	end = strrchr(text, ')');
@@ -352,6 +374,105 @@ static int sample_thread(struct thread_sampler *s, struct sampler_process *proce
 	return 0;
 }
 
+/* ---- waits ---------------------------------------------------------------------------------- */
+
+/*
+ * Return how long a thread with the numbers RAN had neither run nor waited for a CPU at NOW_NS,
+ * plus a constant. This is exact while the thread waits.
+ */
+static int64_t idle_time(const struct thread_ran *ran, int64_t now_ns)
+{
+	return now_ns - (int64_t)ran->ns - (int64_t)ran->queued_ns;
+}
+
+/* Count the idle time up to IDLE_NS for the wait of WAITS. */
+static void count_idle_time(struct thread_waits *waits, int64_t idle_ns)
+{
+	if (waits->in)
+		waits->in->ns += (uint64_t)(idle_ns - waits->counted_ns);
+	waits->counted_ns = idle_ns;
+}
+
+/* Set *PLACE to where THREAD waits. Return false if it runs, waits for a CPU, or has ended. */
+static bool read_wait_place(const struct sampler_process *process,
+			    const struct sampler_thread *thread, struct proc_wait_place *place)
+{
+	char text[256];
+
+	return read_thread_file(process, thread, FILE_STATE, text, sizeof(text)) &&
+	       proc_wait_place_parse(text, place);
+}
+
+/*
+ * Walk the stack of THREAD, which is not stopped. RAN are its numbers before. If THREAD waits and
+ * has not got a CPU since then, set RAN to its numbers during the wait, and return the stack.
+ * Otherwise return NULL.
+ */
+static const struct walk_walked *walk_wait(struct thread_sampler *s,
+					   const struct sampler_process *process,
+					   const struct sampler_thread *thread,
+					   struct thread_ran *ran)
+{
+	const struct walk_walked *walked;
+	struct proc_wait_place place;
+	struct thread_ran after;
+
+	if (!read_wait_place(process, thread, &place))
+		return NULL;
+	walked = stack_reader_walk_waiting(s->reader, process->memory, (uint32_t)process->pid,
+					   place.rsp, place.rip);
+	if (!read_ran(process, thread, &after) || after.n_slices != ran->n_slices)
+		return NULL;
+	*ran = after;
+	return walked;
+}
+
+/* THREAD has got a CPU since the last look. If it waits now, count a new wait. */
+static void begin_wait(struct thread_sampler *s, struct sampler_process *process,
+		       struct sampler_thread *thread, struct thread_ran *ran, int64_t now_ns)
+{
+	struct counted_stack key = { .tgid = (uint32_t)process->pid, .tid = (uint32_t)thread->tid };
+	const struct walk_walked *walked = walk_wait(s, process, thread, ran);
+	struct thread_waits *waits = &thread->waits;
+	int64_t idle;
+
+	if (!walked)
+		return;
+	/* After an exec, the stack is that of another program. */
+	if (!memory_is_alive(process->memory)) {
+		process->is_gone = true;
+		return;
+	}
+	if (s->by_thread)
+		read_comm(process, thread->tid, key.comm);
+	idle = idle_time(ran, now_ns ? now_ns : clock_ns(CLOCK_MONOTONIC));
+	/* At the last look, the thread waited for a CPU: this time was counted for the old wait. */
+	if (idle < waits->counted_ns)
+		count_idle_time(waits, idle);
+	waits->in = count_sample(s, &key, walked, 0);
+	waits->n_slices = ran->n_slices;
+	waits->has_wait = true;
+	count_idle_time(waits, idle);
+}
+
+/*
+ * Look whether THREAD, which has the numbers RAN, waits. A thread that has got no CPU since its
+ * stack was walked has the same stack. END_NS: the time of the end of the profile, 0 before.
+ */
+static void look_for_wait(struct thread_sampler *s, struct sampler_process *process,
+			  struct sampler_thread *thread, struct thread_ran *ran, int64_t end_ns)
+{
+	struct proc_wait_place place;
+
+	if (!thread->waits.has_wait || thread->waits.n_slices != ran->n_slices)
+		begin_wait(s, process, thread, ran, end_ns);
+	else if (!end_ns)
+		count_idle_time(&thread->waits, idle_time(ran, clock_ns(CLOCK_MONOTONIC)));
+	/* A thread that waits for a CPU has the same numbers. Later looks correct this, if any. */
+	else if (read_wait_place(process, thread, &place))
+		count_idle_time(&thread->waits, idle_time(ran, end_ns));
+}
+
 /* ---- the threads of a process --------------------------------------------------------------- */
 
 static void close_thread(struct thread_sampler *s, struct sampler_process *process, size_t i)
@@ -365,6 +486,12 @@ static void close_thread(struct thread_sampler *s, struct sampler_process *proce
 	*thread = process->threads[--process->n];
 }
 
+static void close_threads(struct thread_sampler *s, struct sampler_process *process)
+{
+	while (process->n)
+		close_thread(s, process, process->n - 1);
+}
+
 /* Keep the files of THREAD open, both or none. */
 static void keep_files(struct thread_sampler *s, const struct sampler_process *process,
 		       struct sampler_thread *thread)
@@ -372,8 +499,8 @@ static void keep_files(struct thread_sampler *s, const struct sampler_process *p
 	if (s->n_kept == KEPT_THREADS)
 		return;
 	thread->fds[FILE_SCHEDSTAT] = open_thread_file(process, thread->tid, FILE_SCHEDSTAT);
-	thread->fds[FILE_STAT] = open_thread_file(process, thread->tid, FILE_STAT);
-	if (thread->fds[FILE_SCHEDSTAT] >= 0 && thread->fds[FILE_STAT] >= 0) {
+	thread->fds[FILE_STATE] = open_thread_file(process, thread->tid, FILE_STATE);
+	if (thread->fds[FILE_SCHEDSTAT] >= 0 && thread->fds[FILE_STATE] >= 0) {
 		s->n_kept++;
 		return;
 	}
@@ -393,6 +520,9 @@ static void add_sampler_thread(struct thread_sampler *s, struct sampler_process 
 
 	if (!read_ran(process, &thread, &thread.seen))
 		return;
+	thread.is_new = is_new;
+	thread.waits.first_slices = thread.seen.n_slices;
+	thread.waits.counted_ns = idle_time(&thread.seen, clock_ns(CLOCK_MONOTONIC));
 	thread.sampled_ns = is_new ? 0 : thread.seen.ns;
 	added = array_add(process->threads, process->n);
 	if (!added)
@@ -458,8 +588,11 @@ static bool look_at(const struct sampler_process *process, struct sampler_thread
 	return thread->was_running;
 }
 
-/* Sample the threads of PROCESS that run. Return -ETIMEDOUT if a thread has not stopped. */
-static int sample_process(struct thread_sampler *s, struct sampler_process *process)
+/*
+ * Sample the threads of PROCESS that run or, for PROFILE_WAITS, that wait. END_NS: see
+ * look_for_wait(). Return -ETIMEDOUT if a thread has not stopped.
+ */
+static int sample_process(struct thread_sampler *s, struct sampler_process *process, int64_t end_ns)
 {
 	update_threads(s, process);
 	for (size_t i = process->n; i-- > 0 && !process->is_gone;) {
@@ -468,6 +601,8 @@ static int sample_process(struct thread_sampler *s, struct sampler_process *proc
 
 		if (!read_ran(process, thread, &ran))
 			close_thread(s, process, i);
+		else if (s->of_waits)
+			look_for_wait(s, process, thread, &ran, end_ns);
 		else if (look_at(process, thread, &ran) &&
 			 sample_thread(s, process, thread) == -ETIMEDOUT)
 			return -ETIMEDOUT;
@@ -484,13 +619,15 @@ static struct timespec time_of(int64_t ns)
 	return (struct timespec){ .tv_sec = ns / NS_A_SECOND, .tv_nsec = ns % NS_A_SECOND };
 }
 
-static int sample_all(struct thread_sampler *s)
+static int sample_all(struct thread_sampler *s, int64_t end_ns)
 {
 	int err = 0;
 
 	for (size_t i = 0; i < s->n_processes && !err; i++)
-		if (!s->processes[i].is_gone)
-			err = sample_process(s, &s->processes[i]);
+		if (s->processes[i].is_gone)
+			close_threads(s, &s->processes[i]);
+		else
+			err = sample_process(s, &s->processes[i], end_ns);
 	return err;
 }
 
@@ -516,7 +653,7 @@ static void *sampler_main(void *arg)
 		while (!s->ends && pthread_cond_timedwait(&s->wake, &s->lock, &until) != ETIMEDOUT)
 			;
 		/* After -ETIMEDOUT, this thread has to end: see thread_stop_run(). */
-		s->is_out = !s->ends && sample_all(s) != 0;
+		s->is_out = !s->ends && sample_all(s, 0) != 0;
 		start_ns += interval_ns;
 		late_ns = clock_ns(CLOCK_MONOTONIC) - start_ns;
 		if (late_ns > interval_ns)
@@ -539,14 +676,28 @@ static int start_thread(struct thread_sampler *s)
 	return err ? ctx_error(s->ctx, -err, "cannot start a thread: %s", strerror(err)) : 0;
 }
 
-int thread_sampler_start(struct thread_sampler *s)
+int thread_sampler_start(struct thread_sampler *s, uint64_t *start_ns)
 {
-	for (size_t i = 0; i < s->n_processes; i++)
+	int64_t now_ns;
+
+	for (size_t i = 0; i < s->n_processes; i++) {
+		/* What threads have done since the last stop does not count. */
+		close_threads(s, &s->processes[i]);
 		list_threads(s, &s->processes[i], false);
+	}
+	s->ends = false;
+	now_ns = clock_ns(CLOCK_MONOTONIC);
+	*start_ns = (uint64_t)now_ns;
+	for (size_t i = 0; i < s->n_processes; i++)
+		for (size_t j = 0; j < s->processes[i].n; j++) {
+			struct sampler_thread *thread = &s->processes[i].threads[j];
+
+			thread->waits.counted_ns = idle_time(&thread->seen, now_ns);
+		}
 	return start_thread(s);
 }
 
-void thread_sampler_stop(struct thread_sampler *s)
+void thread_sampler_stop(struct thread_sampler *s, uint64_t *stop_ns)
 {
 	if (!s->is_running)
 		return;
@@ -556,6 +707,9 @@ void thread_sampler_stop(struct thread_sampler *s)
 	pthread_mutex_unlock(&s->lock);
 	pthread_join(s->thread, NULL);
 	s->is_running = false;
+	*stop_ns = (uint64_t)clock_ns(CLOCK_MONOTONIC);
+	if (s->of_waits)
+		sample_all(s, (int64_t)*stop_ns);
 }
 
 int thread_sampler_refresh(struct thread_sampler *s)
@@ -586,6 +740,20 @@ uint64_t thread_sampler_stopped_ns(struct thread_sampler *s)
 
 /* ---- read ----------------------------------------------------------------------------------- */
 
+/* Return how many threads of PROCESS have been in one wait for the whole time. */
+static size_t count_always_waiting(const struct sampler_process *process)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < process->n && !process->is_gone; i++) {
+		const struct sampler_thread *thread = &process->threads[i];
+
+		n += !thread->is_new && thread->waits.has_wait &&
+		     thread->waits.n_slices == thread->waits.first_slices;
+	}
+	return n;
+}
+
 int thread_sampler_read(struct thread_sampler *s, struct profile_reading *reading)
 {
 	pthread_mutex_lock(&s->lock);
@@ -608,6 +776,8 @@ int thread_sampler_read(struct thread_sampler *s, struct profile_reading *readin
 	reading->n_missed = s->n_missed;
 	reading->n_in_calls = s->n_in_calls;
 	reading->n_processes = s->n_processes;
+	for (size_t i = 0; s->of_waits && i < s->n_processes; i++)
+		reading->n_always_waiting += count_always_waiting(&s->processes[i]);
 	pthread_mutex_unlock(&s->lock);
 	return reading->samples ? 0 : ctx_no_memory(s->ctx);
 }
@@ -619,14 +789,15 @@ const struct stack_walker *thread_sampler_walker(const struct thread_sampler *s)
 
 /* ---- open and close ------------------------------------------------------------------------- */
 
-int thread_sampler_add_process(struct thread_sampler *s, pid_t pid)
+static int add_process(struct thread_sampler *s, pid_t pid)
 {
 	struct sampler_process process = { .pid = pid, .task_fd = -1 }, *added;
 	char path[PROC_PATH_BYTES];
 	struct proc_status status;
 	int err = proc_status_read(s->ctx, pid, &status);
 
-	if (!err && status.tracer_pid)
+	process.state_file = s->of_waits ? "syscall" : "stat";
+	if (!err && status.tracer_pid && !s->of_waits)
 		err = proc_why_no_access(s->ctx, pid, EPERM);
 	if (!err)
 		err = memory_open(s->ctx, pid, &process.memory);
@@ -635,6 +806,10 @@ int thread_sampler_add_process(struct thread_sampler *s, pid_t pid)
 	proc_path(path, pid, "schedstat");
 	if (access(path, R_OK) != 0)
 		err = ctx_error(s->ctx, -ENOTSUP, "%s: %s: the CPU time of threads is not known",
+				path, strerror(errno));
+	proc_path(path, pid, "syscall");
+	if (!err && s->of_waits && access(path, R_OK) != 0)
+		err = ctx_error(s->ctx, -ENOTSUP, "%s: %s: it is not known where threads wait",
 				path, strerror(errno));
 	proc_path(path, pid, "task");
 	if (!err) {
@@ -647,12 +822,55 @@ int thread_sampler_add_process(struct thread_sampler *s, pid_t pid)
 	added = err ? NULL : array_add(s->processes, s->n_processes);
 	if (added) {
 		*added = process;
+		if (s->is_running)
+			list_threads(s, added, false);
 		return 0;
 	}
 	if (process.task_fd >= 0)
 		close(process.task_fd);
 	memory_close(process.memory);
 	return err ? err : ctx_no_memory(s->ctx);
+}
+
+int thread_sampler_add_process(struct thread_sampler *s, pid_t pid)
+{
+	int err;
+
+	pthread_mutex_lock(&s->lock);
+	err = add_process(s, pid);
+	pthread_mutex_unlock(&s->lock);
+	return err;
+}
+
+/* Return the process PID that is sampled, or NULL. */
+static struct sampler_process *find_process(struct thread_sampler *s, pid_t pid)
+{
+	for (size_t i = 0; i < s->n_processes; i++)
+		if (s->processes[i].pid == pid && !s->processes[i].is_gone &&
+		    memory_is_alive(s->processes[i].memory))
+			return &s->processes[i];
+	return NULL;
+}
+
+bool thread_sampler_has_process(struct thread_sampler *s, pid_t pid)
+{
+	bool is_found;
+
+	pthread_mutex_lock(&s->lock);
+	is_found = find_process(s, pid);
+	pthread_mutex_unlock(&s->lock);
+	return is_found;
+}
+
+void thread_sampler_forget_process(struct thread_sampler *s, pid_t pid)
+{
+	struct sampler_process *process;
+
+	pthread_mutex_lock(&s->lock);
+	process = find_process(s, pid);
+	if (process)
+		process->is_gone = true;
+	pthread_mutex_unlock(&s->lock);
 }
 
 static void open_lock(struct thread_sampler *s)
@@ -666,7 +884,7 @@ static void open_lock(struct thread_sampler *s)
 	pthread_condattr_destroy(&attr);
 }
 
-int thread_sampler_open(struct ocp_ctx *ctx, unsigned int hz, bool by_thread,
+int thread_sampler_open(struct ocp_ctx *ctx, const struct profiler_spec *spec,
 			struct thread_sampler **out)
 {
 	struct thread_sampler *s = calloc(1, sizeof(*s));
@@ -676,8 +894,9 @@ int thread_sampler_open(struct ocp_ctx *ctx, unsigned int hz, bool by_thread,
 	if (!s)
 		return ctx_no_memory(ctx);
 	s->ctx = ctx;
-	s->hz = hz;
-	s->by_thread = by_thread;
+	s->hz = spec->hz;
+	s->by_thread = spec->by_thread;
+	s->of_waits = spec->kind == PROFILE_WAITS;
 	open_lock(s);
 	s->slots = calloc(TABLE_SLOTS, sizeof(*s->slots));
 	s->counts = calloc(PROFILE_MAX_COUNTS, sizeof(*s->counts));
@@ -696,14 +915,15 @@ int thread_sampler_open(struct ocp_ctx *ctx, unsigned int hz, bool by_thread,
 
 void thread_sampler_close(struct thread_sampler *s)
 {
+	uint64_t stop_ns;
+
 	if (!s)
 		return;
-	thread_sampler_stop(s);
+	thread_sampler_stop(s, &stop_ns);
 	for (size_t i = 0; i < s->n_processes; i++) {
 		struct sampler_process *process = &s->processes[i];
 
-		while (process->n)
-			close_thread(s, process, process->n - 1);
+		close_threads(s, process);
 		free(process->threads);
 		close(process->task_fd);
 		memory_close(process->memory);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "cli/cli.h"
 #include "serve/request.h"
 
 enum { MAX_RECORDERS = 6 };
@@ -33,9 +34,24 @@ struct room {
 	bool is_old;
 };
 
+struct rooms {
+	struct room list[MAX_RECORDERS];
+	bool by_ptrace; /* BPF is not permitted: CPU time is sampled by ptrace(2) */
+};
+
 static struct room *rooms_of(const struct profile_worker *w)
 {
-	return w->own;
+	struct rooms *rooms = w->own;
+
+	return rooms->list;
+}
+
+static int open_recorder(const struct profile_worker *w, enum profile_kind kind, unsigned int hz,
+			 struct recorder **out)
+{
+	const struct rooms *rooms = w->own;
+
+	return recorder_open(w->ctx, kind, hz, rooms->by_ptrace && kind == PROFILE_CPU, out);
 }
 
 /* ---- recorders ------------------------------------------------------------------------------ */
@@ -77,7 +93,7 @@ static int open_room(struct profile_worker *w, const struct profiling_take *take
 		room++;
 	if (room == rooms_of(w) + MAX_RECORDERS)
 		return ctx_error(w->ctx, -EBUSY, "too many profiles of different kinds");
-	err = recorder_open(w->ctx, take->kind, take->hz, &room->recorder);
+	err = open_recorder(w, take->kind, take->hz, &room->recorder);
 	if (err)
 		return err;
 	room->kind = take->kind;
@@ -204,20 +220,34 @@ static unsigned int recording_status(int err)
 }
 
 /* Check that profiles of CPU time can be taken. Return 0 or -errno. */
-static int open_recorders(struct profile_worker *w)
+static int try_recorder(const struct profile_worker *w)
 {
 	struct recorder *recorder;
-	int err;
+	int err = open_recorder(w, PROFILE_CPU, PROFILE_HZ, &recorder);
 
-	w->own = calloc(MAX_RECORDERS, sizeof(struct room));
-	if (!w->own)
-		return ctx_no_memory(w->ctx);
-	err = recorder_open(w->ctx, PROFILE_CPU, PROFILE_HZ, &recorder);
 	if (!err)
 		err = recorder_start(recorder);
 	recorder_close(recorder);
+	return err;
+}
+
+static int open_recorders(struct profile_worker *w)
+{
+	struct rooms *rooms = calloc(1, sizeof(*rooms));
+	int err;
+
+	w->own = rooms;
+	if (!rooms)
+		return ctx_no_memory(w->ctx);
+	err = try_recorder(w);
+	if (err == -EPERM || err == -EACCES) {
+		say("profiles of CPU time: by ptrace, since BPF is not available: %s",
+		    ocp_error(w->ctx));
+		rooms->by_ptrace = true;
+		err = try_recorder(w);
+	}
 	if (err)
-		free(w->own);
+		free(rooms);
 	return err;
 }
 

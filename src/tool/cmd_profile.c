@@ -340,6 +340,12 @@ static int check_two_files(const struct options *options, const struct profile_o
 	return check_profile_files(own, options->args[0]);
 }
 
+/* Return true if the user has chosen the engine NAME. */
+static bool is_engine(const struct profile_options *own, const char *name)
+{
+	return own->engine && strcmp(own->engine, name) == 0;
+}
+
 static int check_options(const struct options *options, const struct profile_options *own)
 {
 	if (own->folded && options->json)
@@ -352,10 +358,9 @@ static int check_options(const struct options *options, const struct profile_opt
 		return say_usage(&command_profile, options->exe
 							   ? "-pid and --exe are mutually exclusive"
 							   : "-pid or --exe is required");
-	if (own->has_hz && own->spec.kind == PROFILE_WAITS)
-		return say_usage(&command_profile, "--hz: not for --off-cpu");
-	if (own->engine && strcmp(own->engine, "ptrace") == 0 &&
-	    !profile_is_sampled(own->spec.kind))
+	if (own->has_hz && own->spec.kind == PROFILE_WAITS && !is_engine(own, "ptrace"))
+		return say_usage(&command_profile, "--hz: not for --off-cpu by BPF");
+	if (is_engine(own, "ptrace") && own->spec.kind == PROFILE_WORDS)
 		return say_usage(&command_profile, "--engine ptrace excludes --%s", own->kind_flag);
 	return check_profile_files(own, NULL);
 }
@@ -443,11 +448,10 @@ static int check_native(struct profile_session *s)
 static int choose_sampler(struct profile_session *s)
 {
 	const struct options *options = s->options;
-	const char *engine = s->own->engine;
 
-	if (engine)
-		s->spec.by_ptrace = strcmp(engine, "ptrace") == 0;
-	else if (profile_is_sampled(s->spec.kind) && meter_lacks_bpf(options->ctx)) {
+	if (s->own->engine)
+		s->spec.by_ptrace = is_engine(s->own, "ptrace");
+	else if (s->spec.kind != PROFILE_WORDS && meter_lacks_bpf(options->ctx)) {
 		s->spec.by_ptrace = true;
 		if (!options->quiet)
 			say("engine: ptrace, since BPF is not available: %s",
@@ -599,6 +603,9 @@ static void say_what_is_sampled(const struct profile_session *s)
 		return;
 	if (profile_is_sampled(s->own->spec.kind))
 		snprintf(what, sizeof(what), "sampling the CPU %u times a second", s->own->spec.hz);
+	else if (s->spec.by_ptrace)
+		snprintf(what, sizeof(what), "sampling the waits %u times a second",
+			 s->own->spec.hz);
 	else
 		snprintf(what, sizeof(what), "%s",
 			 s->own->spec.kind == PROFILE_WAITS ? "recording the waits"

@@ -302,6 +302,8 @@ int profile_print_json(struct ocp_ctx *ctx, const struct profile *profile)
 	if (profile->kind == PROFILE_WAITS)
 		json_add_uint(root, "always_waiting", profile->always_waiting);
 	json_add_uint(root, "samples", profile->samples);
+	if (profile->by_ptrace && profile_is_sampled(profile->kind))
+		json_add_uint(root, "in_calls", profile->in_calls);
 	json_add_uint(root, unit, profile->value);
 	if (profile_knows_collector(profile))
 		json_object_object_add(root, "collector", json_of_collector(profile));

@@ -112,6 +112,16 @@ static const struct walk_rule *rule_at(struct stack_reader *reader, uint32_t tab
 	return cached->rule;
 }
 
+/* Return true if RULE finds a register of the caller by rbp, whose value is unknown. */
+static bool needs_lost_rbp(const struct walk_scratch *s, const struct walk_rule *rule)
+{
+	bool uses_rbp = rule->rip_at == WALK_AT_RBP;
+
+	for (uint32_t i = 0; i < WALK_SAVED; i++)
+		uses_rbp |= rule->at[i] == WALK_AT_RBP;
+	return uses_rbp && (s->lost >> WALK_RBP & 1);
+}
+
 /*
  * Add the current frame to the stack, and step to its caller. Returns WALK_COMPLETE if there is a
  * caller; otherwise sets *IS_LAST. The result is the reason why the stack ends, an enum walk_end.
@@ -144,11 +154,14 @@ static uint32_t step_to_caller(struct stack_reader *reader, struct walk_process 
 		return WALK_NO_RULE;
 	if (rule->flags & WALK_OUTERMOST)
 		return WALK_COMPLETE;
+	if (needs_lost_rbp(s, rule))
+		return WALK_NO_REGISTER;
 	*is_last = false;
 	return leave_frame_by(s, rule);
 }
 
-static void begin_at(struct walk_scratch *s, const struct user_regs_struct *regs)
+/* LOST: as in struct walk_scratch. */
+static void begin_at(struct walk_scratch *s, const struct user_regs_struct *regs, uint32_t lost)
 {
 	const uint64_t first[WALK_REGISTERS] = {
 		[WALK_RBX] = regs->rbx, [WALK_RBP] = regs->rbp, [WALK_R12] = regs->r12,
@@ -158,7 +171,7 @@ static void begin_at(struct walk_scratch *s, const struct user_regs_struct *regs
 
 	memcpy(s->regs, first, sizeof(first));
 	s->is_caller = 0;
-	s->lost = 0;
+	s->lost = lost;
 	s->calls_back = 0;
 	s->roots = 0;
 	s->parent = 0;
@@ -167,9 +180,9 @@ static void begin_at(struct walk_scratch *s, const struct user_regs_struct *regs
 	s->stack.n_kernel = 0;
 }
 
-const struct walk_walked *stack_reader_walk(struct stack_reader *reader,
-					    const struct memory *memory, uint32_t tgid,
-					    const struct user_regs_struct *regs)
+/* Walk the stack that begins at the registers in reader->scratch. */
+static const struct walk_walked *walk_from_here(struct stack_reader *reader,
+						const struct memory *memory, uint32_t tgid)
 {
 	struct walk_process *image = stack_walker_image(reader->walker, tgid);
 	struct walk_walked *stack = &reader->scratch.stack;
@@ -177,11 +190,28 @@ const struct walk_walked *stack_reader_walk(struct stack_reader *reader,
 
 	reader->memory = memory;
 	reader->n_pages = reader->next = 0;
-	begin_at(&reader->scratch, regs);
 	stack->end = image ? WALK_COMPLETE : WALK_NO_MAPPING;
 	while (!is_last && stack->end == WALK_COMPLETE)
 		stack->end = step_to_caller(reader, image, &is_last);
 	return stack;
+}
+
+const struct walk_walked *stack_reader_walk(struct stack_reader *reader,
+					    const struct memory *memory, uint32_t tgid,
+					    const struct user_regs_struct *regs)
+{
+	begin_at(&reader->scratch, regs, 0);
+	return walk_from_here(reader, memory, tgid);
+}
+
+const struct walk_walked *stack_reader_walk_waiting(struct stack_reader *reader,
+						    const struct memory *memory, uint32_t tgid,
+						    uint64_t rsp, uint64_t rip)
+{
+	const struct user_regs_struct known = { .rsp = rsp, .rip = rip };
+
+	begin_at(&reader->scratch, &known, (1U << WALK_SAVED) - 1);
+	return walk_from_here(reader, memory, tgid);
 }
 
 /* ---- open and close ------------------------------------------------------------------------- */

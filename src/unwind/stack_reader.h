@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Walks the stack of a stopped thread in user space, without BPF: with the unwind tables of a stack
- * walker, and by the same steps from frame to frame as the BPF programs (bpf/walk_frame.bpf.h).
+ * Walks the stack of a stopped or waiting thread in user space, without BPF: with the unwind tables
+ * of a stack walker, and by the same steps from frame to frame as the BPF programs
+ * (bpf/walk_frame.bpf.h).
  */
 #ifndef UNWIND_STACK_READER_H
 #define UNWIND_STACK_READER_H
@@ -28,5 +29,14 @@ void stack_reader_close(struct stack_reader *reader);
 const struct walk_walked *stack_reader_walk(struct stack_reader *reader,
 					    const struct memory *memory, uint32_t tgid,
 					    const struct user_regs_struct *regs);
+
+/*
+ * Like stack_reader_walk(), for a thread that waits in the kernel and is not stopped: only its RSP
+ * and RIP are known. The stack ends with WALK_NO_REGISTER where a rule needs another register that
+ * no frame before has saved. If the thread runs before the walk has ended, the stack is invalid.
+ */
+const struct walk_walked *stack_reader_walk_waiting(struct stack_reader *reader,
+						    const struct memory *memory, uint32_t tgid,
+						    uint64_t rsp, uint64_t rip);
 
 #endif

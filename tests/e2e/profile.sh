@@ -434,7 +434,7 @@ test_errors() {
 	expect_error 2 "profile: -pid and --exe are mutually exclusive" -pid 1 --exe /bin/true
 	expect_error 2 "profile: --hz '0': not a number from 1 to 10000" -pid 1 --hz 0
 	expect_error 2 "profile: --hz 'x': not a number from 1 to 10000" -pid 1 --hz x
-	expect_error 2 "profile: --hz: not for --off-cpu" -pid 1 --off-cpu --hz 10
+	expect_error 2 "profile: --hz: not for --off-cpu by BPF" -pid 1 --off-cpu --hz 10
 	expect_error 2 "profile: --cpu and --off-cpu are mutually exclusive" -pid 1 --cpu --off-cpu
 	expect_error 2 "profile: --folded and --json are mutually exclusive" -pid 1 --folded --json
 	expect_error 2 "profile: --budget '0': neither a share of a core, such as 5%, nor none" -pid 1 --budget 0

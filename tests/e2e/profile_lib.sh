@@ -71,6 +71,20 @@ check_asked() { # HZ
 	eq "$(sort -u "$TMP/asked")" "$(possible_cpus | sed "s/^/cpu_clock $1 /" | sort)" "events that were asked for"
 }
 
+# Write $TMP/filter.py COMMAND...: run COMMAND with a filter as containers have it: the system calls of these NUMBERs fail with
+# EPERM.
+write_filter() { # NUMBER...
+	printf '%s\n' 'import ctypes, os, struct, sys' \
+		"numbers = [$(printf '%s,' "$@")]" \
+		'tests = [(0x15, len(numbers) - i, 0, number) for i, number in enumerate(numbers)]' \
+		'code = [(0x20, 0, 0, 0), *tests, (6, 0, 0, 0x7fff0000), (6, 0, 0, 0x50001)]' \
+		'bytes = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *c) for c in code))' \
+		'prog = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(code), ctypes.addressof(bytes)))' \
+		'libc = ctypes.CDLL(None)' \
+		'assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, prog) == 0' \
+		'os.execv(sys.argv[1], sys.argv[1:])' >"$TMP/filter.py"
+}
+
 possible_cpus() {
 	tr , '\n' </sys/devices/system/cpu/possible | sed 's/^\([0-9]*\)$/\1-\1/; s/-/ /' | xargs -n 2 seq
 }
@@ -99,4 +113,40 @@ check_exec() { # FLAG...
 	wait "$PROFILE" || fail "$(cat "$TMP/err")"
 	holds test -s "$TMP/folded"
 	! holds grep -q 'Profiled\.' "$TMP/folded" || fail "it goes on after the exec: $(cat "$TMP/folded")"
+}
+
+# Profile the waits of the target, `profiled wait`, by the engine ptrace while it works. It waits for orders at the beginning
+# and at the end, so its books of the scheduler are exact then: the time of the profile, without the time for which the thread has run
+# and waited for a CPU, is the sum of its waits. COMMAND... runs the tool.
+check_time_of_waits() { # COMMAND...
+	local before
+	await_line ready
+	await_reading
+	before=$(<"/proc/$TARGET/schedstat")
+	background "$@" "$TOOL" profile -pid "$TARGET" --off-cpu ${WAITS_BY:-} --json >"$TMP/json" 2>"$TMP/err"
+	PROFILE=$!
+	wait_for 'grep -q sampling "$TMP/err" || has_ended "$PROFILE"'
+	run_books 0.5
+	kill -INT "$PROFILE"
+	wait "$PROFILE" || fail "status $?: $(cat "$TMP/err")"
+	holds python3 - "$TMP/json" "$TMP/books" "$before $(<"/proc/$TARGET/schedstat")" <<'PY' || fail "$(head -c 3000 "$TMP/json")"
+import collections, json, sys
+top = json.load(open(sys.argv[1]))
+books = {name: int(ns) for name, ns in (line.split() for line in open(sys.argv[2]))}
+ran, queued, slices, ran_then, queued_then, slices_then = map(int, sys.argv[3].split())
+assert top["engine"] == "ptrace" and top["profile"] == "wait" and top["lost"] == top["truncated"] == 0
+found = collections.Counter()
+for stack in top["stacks"]:
+    names = [f["function"] for f in stack["frames"]]
+    assert names[0] == "_start" and stack["frames"][-1]["kind"] == "c", names
+    of = [name for name in books if "Profiled." + name in names]
+    if of:
+        assert names[names.index("Profiled." + of[0]) - 1] == "Profiled.run" and names[-1] == "select", names
+    found[of[0] if of else None] += stack["ns"]
+print(dict(found), books, top["samples"])
+assert "seventy" in found, found
+# It waits once more than it gets a CPU.
+assert top["samples"] <= slices_then - slices + 1 and top["always_waiting"] == 0
+assert top["ns"] == sum(found.values()) == top["duration_ns"] - (ran_then - ran) - (queued_then - queued)
+PY
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `profile --engine ptrace`: samples without BPF and without privileges. profile_stacks.sh has the stacks, profile_shares.sh
-# the shares of time, the unit test thread_stop the stops.
+# `profile --engine ptrace`: samples without BPF and without privileges. profile_waits.sh has --off-cpu, profile_stacks.sh the
+# stacks, profile_shares.sh the shares of time, the unit test thread_stop the stops.
 #
 # needs: fixtures ocaml/profiled
 # takes: 20 s
@@ -22,15 +22,19 @@ for_each_user() {
 
 # A user profiles an own program. All stacks are whole, and the samples stand for no more CPU time than there was.
 test_a_user_without_privileges() {
-	local before
 	for_each_user
 	start_target "${AS_USER[@]}" "$TMP/profiled" cpu
+	check_own_program "measuring: ocaml-probes lacks CAP_BPF and CAP_PERFMON" "${AS_USER[@]}"
+}
+
+# The target is `profiled cpu`, and the user of COMMAND owns it. WHY BPF is not available is a regular expression.
+check_own_program() { # WHY COMMAND...
+	local before
 	await_line ready
 	tell "run 1000"
 	before=$(cut -d' ' -f1 "/proc/$TARGET/schedstat")
-	for_ticks 50 "${AS_USER[@]}" "$TOOL" profile -pid "$TARGET" --hz 997 --json >"$TMP/json" || fail "$(cat "$TMP/err")"
-	eq "$(head -n 1 "$TMP/err")" "ocaml-probes: engine: ptrace, since BPF is not available: measuring: ocaml-probes lacks CAP_BPF and CAP_PERFMON" \
-		"the reason"
+	for_ticks 50 "${@:2}" "$TOOL" profile -pid "$TARGET" --hz 997 --json >"$TMP/json" || fail "$(cat "$TMP/err")"
+	matches "$(head -n 1 "$TMP/err")" "^ocaml-probes: engine: ptrace, since BPF is not available: $1\$" "the reason"
 	holds python3 - "$TMP/json" "$before" "$(cut -d' ' -f1 "/proc/$TARGET/schedstat")" <<'PY'
 import json, sys
 profile, before, after = json.load(open(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3])
@@ -43,6 +47,27 @@ PY
 	# The program runs on, and nobody traces it.
 	eq "$(sed -n 's/^TracerPid:.//p' "/proc/$TARGET/status")" 0 "its tracer"
 	let_work 10
+}
+
+# The user nobody in a user namespace, without capabilities. Of the system calls that docker's default seccomp filter refuses,
+# these are refused which the tool might make: perf_event_open, fanotify_init, kcmp, bpf, userfaultfd, pidfd_getfd and
+# process_madvise. The filter allows ptrace and process_vm_readv, as docker's does on kernels since 4.8.
+test_a_container() {
+	local as_nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set=-all --inh-caps=-all)
+	local filtered=(/usr/bin/python3 "$TMP/filter.py")
+	need_command unshare nsenter
+	for_each_user
+	write_filter 298 300 312 321 323 438 440
+	start_target "${as_nobody[@]}" unshare --user --map-current-user "${filtered[@]}" "$TMP/profiled" cpu
+	wait_for '[[ /proc/$TARGET/exe -ef "$TMP/profiled" ]]'
+	eq "$(sed -nE 's/^(CapEff|CapPrm|Seccomp|NoNewPrivs):.//p' "/proc/$TARGET/status" | xargs)" \
+		"0000000000000000 0000000000000000 1 2" "its privileges"
+	[[ $(readlink "/proc/$TARGET/ns/user") != $(readlink /proc/self/ns/user) ]] || fail "its user namespace"
+	check_own_program 'measuring: .*' "${as_nobody[@]}" nsenter --target "$TARGET" --user --preserve-credentials "${filtered[@]}"
+	kill "$TARGET"
+	start_target "${as_nobody[@]}" unshare --user --map-current-user "${filtered[@]}" "$TMP/profiled" wait
+	check_time_of_waits "${as_nobody[@]}" nsenter --target "$TARGET" --user --preserve-credentials "${filtered[@]}"
+	finds '^ocaml-probes: engine: ptrace, since BPF is not available: ' "$TMP/err" || fail "$(cat "$TMP/err")"
 }
 
 # Processes of another user are not sampled.
@@ -111,6 +136,9 @@ test_many_system_calls() {
 	for_ticks 30 "$TOOL" profile -pid "$TARGET" --engine ptrace --hz 499 >"$TMP/out" || fail "$(cat "$TMP/err")"
 	holds grep -q '^[0-9]* samples are at the end of system calls: short calls may have too large a share, see --engine bpf$' \
 		"$TMP/out" || fail "$(cat "$TMP/out")"
+	for_ticks 30 "$TOOL" profile -pid "$TARGET" --engine ptrace --hz 499 --json >"$TMP/json" || fail "$(cat "$TMP/err")"
+	holds python3 -c 'import json, sys; p = json.load(sys.stdin); assert p["samples"] / 10 < p["in_calls"] <= p["samples"], p' \
+		<"$TMP/json"
 	start_target bash -c 'echo ready; while :; do :; done'
 	await_line ready
 	for_ticks 30 "$TOOL" profile -pid "$TARGET" --engine ptrace --hz 499 >"$TMP/out" || fail "$(cat "$TMP/err")"
@@ -155,7 +183,6 @@ expect_error() { # STATUS MESSAGE ARG...
 
 test_errors() {
 	expect_error 2 "profile: --engine 'inside': not bpf or ptrace" -pid 1 --engine inside
-	expect_error 2 "profile: --engine ptrace excludes --off-cpu" -pid 1 --engine ptrace --off-cpu
 	expect_error 2 "profile: --engine ptrace excludes --alloc" -pid 1 --engine ptrace --alloc
 	expect_error 5 "pid 4194304: no such process" -pid 4194304 --engine ptrace
 	cp "$PROFILED" "$TMP/nobody-runs-this"

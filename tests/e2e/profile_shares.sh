@@ -62,6 +62,11 @@ test_cpu_by_ptrace() {
 	check_shares
 }
 
+test_waits_by_ptrace() {
+	profile_preferred "$PROFILED" wait 2 --folded --off-cpu --engine ptrace --hz 997
+	check_shares
+}
+
 # A program that runs for a tenth of a millisecond at a time and then sleeps: most samples are where it runs. A sampler that
 # takes each thread in state R finds most of them where they have just been woken.
 test_short_runs_by_ptrace() {

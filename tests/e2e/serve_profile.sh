@@ -307,29 +307,59 @@ refuse_token() { # WHY MODE TEXT
 	grep -q "token: $1$" "$TMP/err" || fail "$(cat "$TMP/err")"
 }
 
-# Where the CPU cannot be sampled, the server says so once, and goes on with what it can do.
-test_privileges() {
-	local why
+# ---- without BPF ------------------------------------------------------------------------------
+
+# Ask for a profile of CPU time. It has whole stacks with FUNCTION, and no more time than the target has used since BEFORE, in
+# nanoseconds.
+check_profile_by_ptrace() { # FUNCTION
+	local before
+	before=$(cut -d' ' -f1 "/proc/$TARGET/schedstat")
+	eq "$(ask "debug/pprof/profile?seconds=1")" 200 "$(said "$TMP/reply")"
+	eq "$(read_pprof "$TMP/reply" "0 < value('$1') <= value('_start') == value(None) <= \
+		$(($(cut -d' ' -f1 "/proc/$TARGET/schedstat") - before))")" True "the time: $(read_pprof "$TMP/reply" "value('$1'), value(None)")"
+	eq "$(read_pprof "$TMP/reply" 'types, value(None) == value(None, exe="'"$PROGRAM"'", pid='"$TARGET"')')" \
+		"([('samples', 'count'), ('cpu', 'nanoseconds')], True)" "types and labels"
+}
+
+# Where the kernel refuses perf events, as in containers, the server says so once, and takes profiles of the CPU time by ptrace.
+# What a program does between two profiles is in none of them.
+test_without_perf_events() {
 	need_counting
 	start_profiled cpu
-	# A filter as containers have it: perf_event_open (298) fails with EPERM.
-	printf '%s\n' 'import ctypes, os, struct, sys' \
-		'code = [(0x20, 0, 0, 0), (0x15, 0, 1, 298), (6, 0, 0, 0x50001), (6, 0, 0, 0x7fff0000)]' \
-		'bytes = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *c) for c in code))' \
-		'prog = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(code), ctypes.addressof(bytes)))' \
-		'assert ctypes.CDLL(None).prctl(22, 2, prog) == 0' \
-		'os.execv(sys.argv[1], sys.argv[1:])' >"$TMP/filter.py"
+	tell "run 1000000"
+	# A filter as containers have it: perf_event_open.
+	write_filter 298
 	printf '#!/bin/sh\nexec python3 %q %q "$@"\n' "$TMP/filter.py" "$TOOL" >"$TMP/filtered"
 	chmod +x "$TMP/filtered"
 	TOOL=$TMP/filtered start_server --exe "$PROGRAM" --profile
-	why=$(sed -n 's/^ocaml-probes: profiles cannot be taken: //p' "$TMP/serve.err")
-	matches "$why" '^measuring: the kernel refuses .*; a seccomp filter is in force' "$(cat "$TMP/serve.err")"
-	why=${why%%; *}
-	eq "$(ask "debug/pprof/profile?seconds=1")" 503 "$(said "$TMP/reply")"
-	finds "{\"error\":\"$why\",\"hint\":\"a seccomp filter" <"$TMP/reply" || fail "$(cat "$TMP/reply")"
-	eq "$(ask debug/pprof/allocs)" 503 "$(said "$TMP/reply")"
-	get debug/pprof/ | finds -x "Profiles cannot be taken: $why" || fail "the index"
-	get metrics | finds '^ocaml_probes_up' || fail "no metrics"
+	matches "$(grep 'profiles of CPU time' "$TMP/serve.err")" \
+		'^ocaml-probes: profiles of CPU time: by ptrace, since BPF is not available: measuring: the kernel refuses [^;]*$'
+	check_profile_by_ptrace Profiled.spin
+	let_work 50
+	check_profile_by_ptrace Profiled.spin
+	get metrics | finds -x 'ocaml_profiles_served_total{kind="cpu"} 2' || fail "metrics"
+	eq "$(sed -n 's/^TracerPid:.//p' "/proc/$TARGET/status")" 0 "its tracer"
+}
+
+# A user without privileges: the probes are counted inside the process, and the CPU time is sampled by ptrace. Profiles of
+# allocations need BPF.
+test_a_user_without_privileges() {
+	local user=(setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --inh-caps=-all)
+	need_command setpriv
+	need_root
+	chmod 755 "${TMP%/*}" "$TMP"
+	cp "$O/ocaml-probes" "$O/ocaml-probes-serve" "$O/tests/ocaml/loop" "$TMP"
+	PROGRAM=$TMP/loop
+	start_target "${user[@]}" "$PROGRAM" busy
+	await_line ready
+	printf '#!/bin/sh\nexec %s %q "$@"\n' "${user[*]}" "$TMP/ocaml-probes" >"$TMP/as_user"
+	chmod +x "$TMP/as_user"
+	TOOL=$TMP/as_user start_server --exe "$PROGRAM" --profile
+	wait_for 'get metrics | finds "^ocaml_probes_hits_total.*alpha"'
+	eq "$(ask "debug/pprof/profile?seconds=1")" 200 "$(said "$TMP/reply")"
+	eq "$(read_pprof "$TMP/reply" "value(None) > 0 and value(None) == value(None, pid=$TARGET)")" True "samples"
+	eq "$(ask "debug/pprof/allocs")" 503 "$(said "$TMP/reply")"
+	finds '"error":"measuring: ocaml-probes lacks CAP_BPF and CAP_PERFMON"' <"$TMP/reply" || fail "$(cat "$TMP/reply")"
 }
 
 # ---- parameters -------------------------------------------------------------------------------
