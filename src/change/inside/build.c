@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "change/inside/build.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -9,6 +10,9 @@
 #include "change/inside/blocks.h"
 #include "change/inside/site_bytes.h"
 #include "code/window.h"
+#include "code/window_copy.h"
+
+static_assert(TEMPLATES_COPY_BYTES >= sizeof((struct window_copy){ 0 }.bytes), "the copy has room");
 
 /* ---- what the sites are --------------------------------------------------------------------- */
 
@@ -160,15 +164,20 @@ static int write_window(struct inside *inside, const struct build *build, size_t
 			const struct block_header *view)
 {
 	const struct inside_site *from = &build->spec->sites[i];
-	const struct templates_window code = {
+	struct templates_window code = {
 		.trampoline = inside->sites[i].trampoline - templates_entry_off(view->n_shards),
 		.counter = view->addr + view->counters_off + i * sizeof(uint64_t),
-		.addr = from->addr,
-		.window = from->window,
-		.n_window = from->n_window,
 	};
+	struct window_copy copy;
 
-	return templates_window(inside->ctx, view, &build->process, build->decoder, &code,
+	if (!window_copy_make(build->decoder, from->window, from->n_window, from->addr,
+			      code.trampoline + templates_copy_off(view->n_shards), &copy))
+		return site_error(
+			inside->ctx, &inside->sites[i], -EINVAL,
+			"its instructions cannot be copied to the memory of the counters");
+	code.copy = copy.bytes;
+	code.n_copy = copy.n_bytes;
+	return templates_window(inside->ctx, view, &build->process, &code,
 				code_of(inside, part) +
 					(code.trampoline - view->addr - view->code_off));
 }

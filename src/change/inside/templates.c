@@ -5,7 +5,6 @@
 #include "change/inside/block.h"
 #include "change/inside/templates.h"
 #include "change/inside/templates_code.h"
-#include "code/window_copy.h"
 
 enum { TRAMPOLINE_ALIGN = 32, ROUTINES_ALIGN = 64, BREAKPOINT = 0xcc };
 
@@ -179,10 +178,14 @@ size_t templates_site_bytes(uint32_t n_shards, const struct inside_role *roles, 
 	return aligned(site_bytes(n_shards, roles, n_roles), TRAMPOLINE_ALIGN);
 }
 
+size_t templates_copy_off(uint32_t n_shards)
+{
+	return count_bytes(n_shards, &of_windows);
+}
+
 size_t templates_window_bytes(uint32_t n_shards)
 {
-	return aligned(count_bytes(n_shards, &of_windows) + WINDOW_COPY_MAX_BYTES,
-		       TRAMPOLINE_ALIGN);
+	return aligned(templates_copy_off(n_shards) + TEMPLATES_COPY_BYTES, TRAMPOLINE_ALIGN);
 }
 
 static bool is_power_of_2(uint64_t number, uint64_t max)
@@ -469,23 +472,17 @@ int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
 }
 
 int templates_window(struct ocp_ctx *ctx, const struct block_header *header,
-		     const struct templates_process *process, const struct insn_decoder *decoder,
-		     const struct templates_window *window, uint8_t *code)
+		     const struct templates_process *process, const struct templates_window *window,
+		     uint8_t *code)
 {
+	const size_t bytes = templates_copy_off(header->n_shards) + window->n_copy;
 	struct assembly assembly = { .code = code, .addr = window->trampoline };
-	struct window_copy copy;
-	size_t bytes;
 
 	set_values(&assembly, header, process);
 	set_counter(&assembly, header, window->counter, window->trampoline);
 	put_count(&assembly, header->n_shards, &of_windows);
-	if (!window_copy_make(decoder, window->window, window->n_window, window->addr,
-			      assembly.addr, &copy))
-		return ctx_error(ctx, -EINVAL, "the code at 0x%llx cannot be copied",
-				 (unsigned long long)window->addr);
-	memcpy(assembly.code, copy.bytes, copy.n_bytes);
-	bytes = (size_t)(assembly.code - code) + copy.n_bytes;
-	assembly.code += copy.n_bytes;
+	memcpy(assembly.code, window->copy, window->n_copy);
+	assembly.code += window->n_copy;
 	align(&assembly, bytes, templates_window_bytes(header->n_shards));
 	return assembly.is_too_far ? too_far(ctx, window->trampoline) : 0;
 }

@@ -21,7 +21,7 @@
 #include "change/inside/block.h"
 #include "change/inside/inside.h"
 
-enum { TEMPLATES_STACK_BYTES = 104, TEMPLATES_MAX_SHARDS = 1025 };
+enum { TEMPLATES_STACK_BYTES = 104, TEMPLATES_MAX_SHARDS = 1025, TEMPLATES_COPY_BYTES = 64 };
 
 /*
  * RSEQ_SIG of sys/rseq.h on x86: the kernel compares this number with the one that the thread has
@@ -70,10 +70,9 @@ struct templates_site {
 struct templates_window {
 	/* a multiple of 32; the window jumps to this address + templates_entry_off() */
 	uint64_t trampoline;
-	uint64_t counter;      /* the counter of the window in shard 0 */
-	uint64_t addr;	       /* the address of the window */
-	const uint8_t *window; /* its instructions in the file */
-	size_t n_window;       /* their size in bytes */
+	uint64_t counter;    /* the counter of the window in shard 0 */
+	const uint8_t *copy; /* a copy of the window's instructions: see code/window_copy.h */
+	size_t n_copy;	     /* its size in bytes: at most TEMPLATES_COPY_BYTES */
 };
 
 /*
@@ -92,6 +91,8 @@ size_t templates_site_bytes(uint32_t n_shards, const struct inside_role *roles, 
 
 /* Return the size of the trampoline of a window; a multiple of 32. */
 size_t templates_window_bytes(uint32_t n_shards);
+/* Return the offset, in the trampoline of a window, of the copy of the window. */
+size_t templates_copy_off(uint32_t n_shards);
 
 /*
  * Assemble the routines to CODE, for the address addr + code_off of HEADER. All numbers of HEADER
@@ -114,11 +115,10 @@ int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
 
 /*
  * Assemble the trampoline of WINDOW to CODE. Returns 0; or, with a message, -ERANGE if a distance
- * is too long for 32 bits, -EINVAL if an instruction of the window cannot be copied.
+ * is too long for 32 bits.
  */
-struct insn_decoder;
 int templates_window(struct ocp_ctx *ctx, const struct block_header *header,
-		     const struct templates_process *process, const struct insn_decoder *decoder,
-		     const struct templates_window *window, uint8_t *code);
+		     const struct templates_process *process, const struct templates_window *window,
+		     uint8_t *code);
 
 #endif
