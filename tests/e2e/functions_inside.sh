@@ -2,19 +2,20 @@
 # Functions counted by jumps in the process (`--engine inside`), against the programs' own books and against uprobes; and
 # programs whose functions are counted do what they do otherwise. With the compiler in PATH:
 #
-#   CYCLES   how often to attach and detach (default: 30)
-#   KILLS    at how many system calls to kill the tool (default: 20)
+#   CYCLES   how often to attach and detach (default: 12)
+#   KILLS    at how many system calls to kill the tool (default: 12)
 #   SUITE    the programs of the language suite to run; all: each of them
 #
 # needs: fixtures ocaml
+# ocaml5: test_counts test_attached_and_detached test_kills test_suite test_both_engines
 # takes: 90 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/calls_lib.sh"
 . "$(dirname "$0")/kills_lib.sh"
 
-CYCLES=${CYCLES:-30}
-SUITE=${SUITE:-deep_recursion gc_stress raising_handlers signals tail_calls threads try_with}
+CYCLES=${CYCLES:-12}
+SUITE=${SUITE:-deep_recursion signals tail_calls threads try_with}
 BINARIES=$O/tests/fixtures/binaries
 # OCaml 5 would let a recursion without end fill 1 GiB.
 export OCAMLRUNPARAM=l=1M
@@ -23,17 +24,17 @@ export OCAMLRUNPARAM=l=1M
 
 # Start COMMAND, which stops before OCaml code runs, and count all of its functions inside, to the end: JSON in OUT.
 start_counted() { # OUT COMMAND...
-	local out=$1
+	local out=$1 gate=$1.gate
 	shift
-	rm -f "$TMP/gate"
-	mkfifo "$TMP/gate"
-	start_target env GATE="$TMP/gate" LD_PRELOAD="$BINARIES/libgate.so" "$@"
+	rm -f "$gate"
+	mkfifo "$gate"
+	start_target env GATE="$gate" LD_PRELOAD="$BINARIES/libgate.so" "$@"
 	wait_for "[[ \$(readlink /proc/$TARGET/exe) = '$(realpath "$1")' ]] && grep -q '^\(257\|0\) ' /proc/$TARGET/syscall"
 	background "$TOOL" attach -pid "$TARGET" --count='fn:.*' --engine inside --budget none --json >"$out" 2>"$out.err"
 	COUNTING=$!
 	wait_for "grep -q 'counting [0-9]* probes' '$out.err' || has_ended $COUNTING"
 	! has_ended "$COUNTING" || fail "$(cat "$out.err")"
-	: >"$TMP/gate"
+	: >"$gate"
 }
 
 # The names of the functions of PROGRAM that cannot be counted inside: a function of the name has no window.
@@ -167,7 +168,7 @@ test_kills() {
 	tell go
 	tool=("$TOOL" attach -q --budget none -pid "$TARGET" --count='fn:Calls.*' --engine inside --for 10ms)
 	list_calls "${tool[@]}"
-	for call in $(spread_calls "${KILLS:-20}"); do
+	for call in $(spread_calls "${KILLS:-12}"); do
 		kill_if_reached "$call" "${tool[@]}" || continue
 		let_work 1
 		"$TOOL" doctor -pid "$TARGET" --fix >"$TMP/fixed" 2>&1 || fail "at $call: $(cat "$TMP/fixed")"

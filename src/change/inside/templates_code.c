@@ -4,8 +4,8 @@
  * templates.h and block.h first.
  *
  * A trampoline is a sequence of templates: count (or count_cpu); with pairs enter (or enter_stop),
- * start or stop for each role, leave; gate. The trampoline of a window is count (or window_cpu), and
- * the copy of the window. Each part of a block has one copy of the routines.
+ * start or stop for each role, leave; gate. The trampoline of a window is count (or window_cpu),
+ * and the copy of the window. Each part of a block has one copy of the routines.
  *
  * The templates are data of this program, which never runs them. They are copied, and must work at
  * any address: they jump only within themselves, and reach everything else through holes. A hole is

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writing single bytes of text, jumps, and semaphores, of another process. SECURITY.md lists the other
- * files that change a process.
+ * Writing single bytes of text, jumps, and semaphores, of another process. SECURITY.md lists the
+ * other files that change a process.
  */
 #ifndef CHANGE_STOP_PATCH_H
 #define CHANGE_STOP_PATCH_H
