@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Windows of a running process: a thread that a signal has interrupted in the middle of a window is
+ * waited for. The window is this file's own code, in a child.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "change/inside/inside.h"
+#include "look/memory.h"
+#include "unit.h"
+
+/* The processor refuses `cli` in a program: the signal comes there, behind the first instruction. */
+asm("	.text\n"
+    "	.balign	64\n"
+    "windowed:\n"
+    "	xor	%eax, %eax\n"
+    "windowed_window:\n"
+    "	nopl	(%rax)\n"
+    "	cli\n"
+    "	nopl	(%rax)\n"
+    "windowed_end:\n"
+    "	ret\n");
+
+void windowed(void);
+extern const uint8_t windowed_window[], windowed_end[];
+
+enum { CLI = 0xfa, WINDOW_BYTES = 7, CALL = 'c', IN_HANDLER = 'h', GO_ON = 'g', DONE = 'd' };
+
+struct child {
+	pid_t pid;
+	int to, from;
+	struct ocp_ctx *ctx;
+	struct memory *memory;
+	uint8_t window[WINDOW_BYTES]; /* as in the file */
+	struct inside_site site;
+};
+
+static int ends[2]; /* of the child: what it reads, what it writes */
+
+static void send_byte(int fd, char byte)
+{
+	if (write(fd, &byte, 1) != 1)
+		_exit(1);
+}
+
+static char receive(int fd)
+{
+	char byte = 0;
+
+	return read(fd, &byte, 1) == 1 ? byte : 0;
+}
+
+static void skip_cli(int number, siginfo_t *info, void *context)
+{
+	greg_t *rip = &((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+
+	(void)number;
+	(void)info;
+	if (*(const uint8_t *)*rip != CLI)
+		_exit(2);
+	send_byte(ends[1], IN_HANDLER);
+	if (receive(ends[0]) != GO_ON)
+		_exit(3);
+	++*rip;
+}
+
+static void run_child(void)
+{
+	const struct sigaction action = { .sa_sigaction = skip_cli, .sa_flags = SA_SIGINFO };
+
+	sigaction(SIGSEGV, &action, NULL);
+	while (receive(ends[0]) == CALL) {
+		windowed();
+		send_byte(ends[1], DONE);
+	}
+	_exit(0);
+}
+
+static void start_child(struct child *child)
+{
+	int to[2], from[2];
+
+	assert_int_equal(pipe(to), 0);
+	assert_int_equal(pipe(from), 0);
+	*child = (struct child){ .to = to[1], .from = from[0], .ctx = ocp_ctx_new() };
+	assert_int_equal(windowed_end - windowed_window, WINDOW_BYTES);
+	memcpy(child->window, windowed_window, WINDOW_BYTES);
+	child->site = (struct inside_site){ .addr = (uintptr_t)windowed_window,
+					    .window = child->window,
+					    .n_window = WINDOW_BYTES };
+	child->pid = fork();
+	assert_true(child->pid >= 0);
+	ends[0] = to[0];
+	ends[1] = from[1];
+	if (!child->pid) {
+		close(to[1]);
+		run_child();
+	}
+	close(to[0]);
+	close(from[1]);
+	assert_int_equal(memory_open(child->ctx, child->pid, &child->memory), 0);
+}
+
+static void end_child(struct child *child)
+{
+	int status;
+
+	close(child->to);
+	assert_int_equal(waitpid(child->pid, &status, 0), child->pid);
+	assert_int_equal(status, 0);
+	close(child->from);
+	memory_close(child->memory);
+	ocp_ctx_free(child->ctx);
+}
+
+static void call_until_handler(const struct child *child)
+{
+	send_byte(child->to, CALL);
+	assert_int_equal(receive(child->from), IN_HANDLER);
+}
+
+static void let_go_on(const struct child *child)
+{
+	send_byte(child->to, GO_ON);
+	assert_int_equal(receive(child->from), DONE);
+}
+
+static bool is_original(const struct child *child)
+{
+	uint8_t now[WINDOW_BYTES];
+
+	assert_true(memory_try_read(child->memory, child->site.addr, now, sizeof(now)));
+	return memcmp(now, child->window, sizeof(now)) == 0;
+}
+
+TEST(a_thread_that_returns_into_a_window_is_waited_for)
+{
+	struct inside *inside = NULL;
+	struct child child;
+	uint64_t hits = 0;
+
+	start_child(&child);
+	const struct inside_spec spec = { .sites = &child.site, .n_sites = 1 };
+
+	call_until_handler(&child);
+	assert_int_equal(inside_attach(child.ctx, child.pid, &spec, &inside), -EAGAIN);
+	assert_true(is_original(&child));
+	let_go_on(&child);
+	if (inside_attach(child.ctx, child.pid, &spec, &inside) != 0)
+		fail_msg("attach: %s", ocp_error(child.ctx));
+	assert_false(is_original(&child));
+	/* Now the signal comes in the copy of the window. */
+	call_until_handler(&child);
+	let_go_on(&child);
+	assert_int_equal(inside_read(inside, &hits, NULL), 0);
+	assert_int_equal(hits, 1);
+	assert_int_equal(inside_detach(inside), 0);
+	inside_close(inside);
+	assert_true(is_original(&child));
+	call_until_handler(&child);
+	let_go_on(&child);
+	end_child(&child);
+}
+
+TEST(a_window_that_differs_from_its_file_is_left_alone)
+{
+	struct inside *inside = NULL;
+	struct child child;
+
+	start_child(&child);
+	const struct inside_spec spec = { .sites = &child.site, .n_sites = 1 };
+
+	child.window[WINDOW_BYTES - 1] ^= 1;
+	assert_int_equal(inside_attach(child.ctx, child.pid, &spec, &inside), -EBUSY);
+	child.window[WINDOW_BYTES - 1] ^= 1;
+	assert_true(is_original(&child));
+	end_child(&child);
+}
