@@ -15,7 +15,7 @@
 #include "look/memory.h"
 #include "unit.h"
 
-/* The processor refuses `cli` in a program: the signal comes there, behind the first instruction. */
+/* The processor refuses `cli`: the signal comes there, behind the first instruction. */
 asm("	.text\n"
     "	.balign	64\n"
     "windowed:\n"
