@@ -277,14 +277,14 @@ test_of_another_version() {
 	local command
 	start_copy counted 100000 2
 	keep --count
-	edit_block 8 3 4
+	edit_block 8 4 5
 	for command in read detach; do
 		check_error 1 'is counted inside by another version of ocaml-probes' $command -pid "$TARGET"
 	done
 	check_error 1 'is counted inside by another version of ocaml-probes' attach -pid "$TARGET" --count --engine inside
 	tell go
 	await_line '# in_loop was seen.*' 60
-	edit_block 8 4 3
+	edit_block 8 5 4
 	"$TOOL" detach "$NAME" --json >"$TMP/counts"
 	eq "$(totals)" "$(expected_hits)" "hits"
 	eq "$("$TOOL" doctor -pid "$TARGET")" "" "doctor"
@@ -329,8 +329,8 @@ test_auto() {
 	eq "$(member engine)" bpf "$(cat "$TMP/err")"
 	auto --count --by-thread
 	matches "$(cat "$TMP/err")" 'engine: bpf, since inside excludes --by-thread'
-	auto --count=fn:Counted.nest
-	matches "$(cat "$TMP/err")" 'engine: bpf, since inside excludes fn:'
+	auto --count=c:caml_main
+	matches "$(cat "$TMP/err")" 'engine: bpf, since inside excludes c:'
 	eq "$("$TOOL" doctor -pid "$TARGET")" "" "doctor"
 	check_error 2 "probe 'nosuch': no such probe" attach -pid "$TARGET" --count=nosuch --engine auto
 }

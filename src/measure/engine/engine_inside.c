@@ -338,8 +338,7 @@ int inside_process_check(struct ocp_ctx *ctx, pid_t pid, size_t n_sites, size_t 
 	if (n_unfit)
 		return ctx_error(
 			ctx, -ENOTSUP,
-			"pid %d: %zu site%s dormant or no OCaml function, which the engine "
-			"`inside` cannot count",
+			"pid %d: %zu site%s dormant, which the engine `inside` cannot count",
 			(int)pid, n_unfit, n_unfit == 1 ? " is" : "s are");
 	return 0;
 }
