@@ -294,10 +294,14 @@ int patcher_write_jumps(struct patcher *patcher, const struct patch_jump *jumps,
 	for (size_t i = done; i-- > 0;)
 		left += write_bytes_at(patcher->fd, jumps[i].addr, jumps[i].old,
 				       PATCH_JUMP_BYTES) != 0;
+	if (left)
+		return ctx_error(patcher->ctx, err,
+				 "pid %d: cannot write at 0x%" PRIx64
+				 ": %s; %zu earlier writes could not be undone",
+				 (int)patcher->pid, jumps[done].addr, strerror(-err), left);
 	return ctx_error(patcher->ctx, err,
-			 "pid %d: cannot write at 0x%" PRIx64 ": %s; %zu earlier writes could not "
-			 "be undone",
-			 (int)patcher->pid, jumps[done].addr, strerror(-err), left);
+			 "pid %d: cannot write at 0x%" PRIx64 ": %s; nothing was changed",
+			 (int)patcher->pid, jumps[done].addr, strerror(-err));
 }
 
 int patcher_open(struct ocp_ctx *ctx, pid_t pid, struct patcher **out)
