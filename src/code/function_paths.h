@@ -12,7 +12,8 @@
 
 /*
  * Set *FOUND to the initialiser that stacks call NAME: "Service", or "Service.table" while it runs
- * the definition of `table`. Set *FOUND to NULL if there is none. FUNCTIONS are those of ELF.
+ * the definition of `table`. If no initialiser has the name, set *FOUND to NULL. FUNCTIONS are the
+ * functions of ELF.
  * Returns 0 or -ENOMEM.
  */
 int function_paths_find_initialiser(struct ocp_ctx *ctx, struct elf_file *elf,

@@ -176,6 +176,10 @@ static bool writes_stack(const struct code_flow *flow, const struct code_window 
 	return false;
 }
 
+/*
+ * Return true if no uprobe on the entry and, in OCaml 4, no end of the stack endangers WINDOW. Its
+ * first instruction is number FIRST.
+ */
 static bool is_safe(const struct code_flow *flow, enum window_language language,
 		    const struct code_window *window, size_t first)
 {
@@ -185,8 +189,8 @@ static bool is_safe(const struct code_flow *flow, enum window_language language,
 }
 
 /*
- * Return true if no call executes what follows instruction I, or code that counts behind I would
- * change a register that is in use.
+ * Return true if not every call executes what follows instruction I exactly once, or if I writes
+ * r11, which code that counts changes.
  */
 static bool ends_search(const struct code_flow *flow, enum window_language language, size_t i)
 {

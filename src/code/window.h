@@ -15,8 +15,8 @@
  * of this project on the function's place (x86_function.h). So the window of a function is behind
  * both. Other windows are known by their `start`; they are not safe.
  *
- * Code that counts in a window must not change r10, nor any register but r11: what a call finds in
- * r11 is not used, and no instruction between the entry and the window changes r11.
+ * Code that counts in a window may change r11 and the status flags only. No caller passes a value
+ * in r11, and no instruction between the entry and the window writes r11.
  */
 #ifndef CODE_WINDOW_H
 #define CODE_WINDOW_H

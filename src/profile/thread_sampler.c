@@ -158,7 +158,7 @@ static struct stored_stack *copy_stack(const struct walk_walked *walked, uint64_
 
 /*
  * Count NS nanoseconds for WALKED, the stack of the thread in KEY. Return the count, which is valid
- * until the sampler is closed, or NULL if there is no room.
+ * until the sampler is closed. If the tables are full, count a loss, and return NULL.
  */
 static struct counted_stack *count_sample(struct thread_sampler *s, struct counted_stack *key,
 					  const struct walk_walked *walked, uint64_t ns)

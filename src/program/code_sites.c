@@ -314,8 +314,12 @@ static int add_window(struct code_sites *sites, const struct function *function,
 		sites->has_ocaml_stacks ? WINDOW_OCAML_5 : WINDOW_OCAML_4;
 	struct code_function decoded = { 0 };
 	struct code_windows windows = { 0 };
-	int err = decode_function(sites, function->va, function->bytes, false, &decoded, why);
+	int err;
 
+	/* In C code, registers and the memory below rsp may be in use behind the entry. */
+	if (function->language != FUNCTION_OCAML)
+		return set_refusal(sites, "counted inside", "it is not a function of OCaml", why);
+	err = decode_function(sites, function->va, function->bytes, false, &decoded, why);
 	if (!err && !*why)
 		err = code_windows_find(sites->ctx, code_file_flow(sites->file), &decoded, language,
 					&windows);

@@ -65,7 +65,7 @@ bool item_is_function_line(const char *text)
 	       text[item_line_file(text, &line)];
 }
 
-/* Return the end of the part in parentheses at TEXT: "(@)", "(fun)"; NULL if there is none. */
+/* Return the end of the part in parentheses at TEXT, such as "(@)". Return NULL for other text. */
 static const char *end_of_operator(const char *text)
 {
 	const char *end = strchr(text + 1, ')');

@@ -82,7 +82,7 @@ const char *item_body(const char *text);
 /*
  * Return the length of "line:FILE" in TEXT, an item of kind ITEM_LINE or ITEM_FILE_LINES, or of
  * "fn:FILE". Set *LINE to the number after FILE, to INT_MAX if that number is larger, or to 0 if
- * there is no number.
+ * TEXT ends with FILE.
  */
 size_t item_line_file(const char *text, int *line);
 

@@ -231,6 +231,26 @@ memory_of() { # PID
 	"$O/tests/fixtures/binaries/memory" "$1" <"$places"
 }
 
+# The code of the program is that of its file: neither a uprobe nor a jump of this tool is in it.
+has_own_code() {
+	python3 - "$TARGET" <<-'PY'
+	import os, sys
+	pid, same = sys.argv[1], 0
+	exe, memory = open(f"/proc/{pid}/exe", "rb"), open(f"/proc/{pid}/mem", "rb")
+	for line in open(f"/proc/{pid}/maps"):
+	    addresses, rights, offset, *_ = line.split()
+	    start, end = (int(x, 16) for x in addresses.split("-"))
+	    if "x" in rights and line.rstrip().endswith(os.readlink(f"/proc/{pid}/exe")):
+	        exe.seek(int(offset, 16))
+	        memory.seek(start)
+	        code = memory.read(end - start)
+	        if code.rstrip(b"\0") != exe.read(end - start)[:len(code)].rstrip(b"\0"):
+	            sys.exit(1)
+	        same += 1
+	sys.exit(same == 0)
+	PY
+}
+
 # Take down the bytes of PIDs' sites and semaphores, for check_clean.
 declare -A MEMORY_BEFORE
 keep_memory() { # [PID...]

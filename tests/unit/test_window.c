@@ -33,6 +33,12 @@ static struct code_windows find(struct code *code, const char *start, size_t n,
 
 static const char does_not_fit[] = "a jump does not fit into its first instructions";
 
+static void assert_no_window(struct code_windows windows)
+{
+	assert_string_equal(windows.no_count, does_not_fit);
+	code_windows_free(&windows);
+}
+
 static void assert_window(const struct code_window *window, long off, long end,
 			  enum window_start start)
 {
@@ -92,10 +98,7 @@ FUNCTION(live_flags, "cmp %rsi, %rdi\nmov %rdi, %rax\nmov %rsi, %rcx\ncmovg %rcx
 
 TEST(no_window_begins_where_flags_are_live)
 {
-	struct code_windows it = WINDOWS(live_flags);
-
-	assert_string_equal(it.no_count, does_not_fit);
-	code_windows_free(&it);
+	assert_no_window(WINDOWS(live_flags));
 }
 
 /* inc leaves the carry as it is: the jc reads that of the cmp. */
@@ -103,10 +106,7 @@ FUNCTION(live_carry, "cmp %rsi, %rdi\ninc %rdi\nnop\nnop\nmov %rdi, %rax\njc 1f\
 
 TEST(a_part_of_the_flags_is_enough_to_be_live)
 {
-	struct code_windows it = WINDOWS(live_carry);
-
-	assert_string_equal(it.no_count, does_not_fit);
-	code_windows_free(&it);
+	assert_no_window(WINDOWS(live_carry));
 }
 
 /* The jump reads another flag than the carry, but the code that it leads to reads the carry. */
@@ -115,10 +115,7 @@ FUNCTION(carry_elsewhere,
 
 TEST(flags_are_live_in_both_ways_of_a_jump)
 {
-	struct code_windows it = WINDOWS(carry_elsewhere);
-
-	assert_string_equal(it.no_count, does_not_fit);
-	code_windows_free(&it);
+	assert_no_window(WINDOWS(carry_elsewhere));
 }
 
 /* A fault of the copied store would be no Stack_overflow in OCaml 4. */
@@ -143,10 +140,7 @@ FUNCTION(uses_r11, "mov %rax, %r11\nmov 16(%rbx), %rax\nmov 8(%rbx), %rdi\nadd %
 
 TEST(no_window_is_behind_a_change_of_r11)
 {
-	struct code_windows it = WINDOWS(uses_r11);
-
-	assert_string_equal(it.no_count, does_not_fit);
-	code_windows_free(&it);
+	assert_no_window(WINDOWS(uses_r11));
 }
 
 /* The kernel emulates the push: the uprobe of this project is there. */

@@ -118,6 +118,7 @@ static int note_plan(struct stop *stop, struct inside *inside, enum block_patche
 		   : 0;
 }
 
+/* Return true if a site of INSIDE is a window. */
 static bool has_windows(const struct inside *inside)
 {
 	for (size_t i = 0; i < inside->header.n_sites; i++)
@@ -387,7 +388,8 @@ static int prepare_block(struct attach *attach)
 	for (size_t i = 0; i < spec->n_sites; i++)
 		attach->has_windows |= spec->sites[i].window != NULL;
 	for (size_t i = 1; !err && i < spec->n_sites; i++)
-		if (attach->addrs[i] - attach->addrs[i - 1] < PATCH_JUMP_BYTES)
+		if (attach->addrs[i] - attach->addrs[i - 1] <
+		    (attach->has_windows ? PATCH_JUMP_BYTES : SITE_BYTES))
 			err = ctx_error(ctx, -EINVAL, "two sites overlap");
 	if (!err)
 		err = prepare_layouts(attach);

@@ -73,8 +73,8 @@ struct block_site {
 	/* the address that the site calls, in the process: the entry of its trampoline */
 	uint64_t trampoline;
 	/*
-	 * the address of the gate's two bytes in the process; private gates are in the first part;
-	 * a window has none: 0
+	 * the address of the gate's two bytes in the process; private gates are in the first part.
+	 * 0 if the site is a window.
 	 */
 	uint64_t gate_addr;
 	/*

@@ -213,6 +213,17 @@ static bool stack_may_use(struct stacks *stacks, uint64_t sp)
 	return false;
 }
 
+/* Like stack_may_use(), for the stack with the stack pointer SP and those that it leads to. */
+static bool stacks_may_use(struct stacks *stacks, uint64_t sp)
+{
+	stacks->sp[0] = sp;
+	stacks->n = 1;
+	for (size_t i = 0; i < stacks->n; i++)
+		if (stack_may_use(stacks, stacks->sp[i]))
+			return true;
+	return false;
+}
+
 static bool thread_may_use(struct stacks *stacks, pid_t tid)
 {
 	const uint64_t start = stacks->start, end = stacks->end;
@@ -226,14 +237,8 @@ static bool thread_may_use(struct stacks *stacks, pid_t tid)
 	if (rseq && (!memory_try_read(stacks->memory, rseq + RSEQ_CS_OFF, &cs, sizeof(cs)) ||
 		     cs - start < end - start))
 		return true;
-	if (has_word((const uint64_t *)&regs, sizeof(regs) / sizeof(uint64_t), start, end))
-		return true;
-	stacks->sp[0] = regs.rsp;
-	stacks->n = 1;
-	for (size_t i = 0; i < stacks->n; i++)
-		if (stack_may_use(stacks, stacks->sp[i]))
-			return true;
-	return false;
+	return has_word((const uint64_t *)&regs, sizeof(regs) / sizeof(uint64_t), start, end) ||
+	       stacks_may_use(stacks, regs.rsp);
 }
 
 static bool thread_is_in_window(struct stacks *stacks, pid_t tid)
@@ -242,54 +247,39 @@ static bool thread_is_in_window(struct stacks *stacks, pid_t tid)
 
 	if (ptrace(PTRACE_GETREGS, tid, NULL, &regs) != 0)
 		return false; /* the thread has just been killed */
-	if (is_in_window(regs.rip, stacks->windows, stacks->n_windows))
-		return true;
-	stacks->sp[0] = regs.rsp;
-	stacks->n = 1;
-	for (size_t i = 0; i < stacks->n; i++)
-		if (stack_may_use(stacks, stacks->sp[i]))
-			return true;
-	return false;
+	return is_in_window(regs.rip, stacks->windows, stacks->n_windows) ||
+	       stacks_may_use(stacks, regs.rsp);
+}
+
+/* Return true if CHECK returns true for a thread, or if there is no memory. */
+static bool any_thread(const struct tracee *tracee, struct stacks *stacks,
+		       bool (*check)(struct stacks *stacks, pid_t tid))
+{
+	bool any;
+
+	stacks->chunk = malloc(CHUNK_BYTES);
+	any = !stacks->chunk;
+	for (size_t i = 0; !any && i < tracee_n_threads(tracee); i++) {
+		int signal;
+
+		any = check(stacks, tracee_tid(tracee, i, &signal));
+	}
+	free(stacks->chunk);
+	return any;
 }
 
 bool threads_are_in_windows(const struct tracee *tracee, const struct memory *memory,
 			    const struct maps *maps, const uint64_t *addrs, size_t n)
 {
-	struct stacks stacks = {
-		.memory = memory,
-		.maps = maps,
-		.windows = addrs,
-		.n_windows = n,
-		.chunk = malloc(CHUNK_BYTES),
-	};
-	bool are = !stacks.chunk;
+	struct stacks stacks = { .memory = memory, .maps = maps, .windows = addrs, .n_windows = n };
 
-	for (size_t i = 0; !are && i < tracee_n_threads(tracee); i++) {
-		int signal;
-
-		are = thread_is_in_window(&stacks, tracee_tid(tracee, i, &signal));
-	}
-	free(stacks.chunk);
-	return are;
+	return any_thread(tracee, &stacks, thread_is_in_window);
 }
 
 bool threads_may_use(const struct tracee *tracee, const struct memory *memory,
 		     const struct maps *maps, uint64_t start, uint64_t end)
 {
-	struct stacks stacks = {
-		.memory = memory,
-		.maps = maps,
-		.start = start,
-		.end = end,
-		.chunk = malloc(CHUNK_BYTES),
-	};
-	bool may = !stacks.chunk;
+	struct stacks stacks = { .memory = memory, .maps = maps, .start = start, .end = end };
 
-	for (size_t i = 0; !may && i < tracee_n_threads(tracee); i++) {
-		int signal;
-
-		may = thread_may_use(&stacks, tracee_tid(tracee, i, &signal));
-	}
-	free(stacks.chunk);
-	return may;
+	return any_thread(tracee, &stacks, thread_may_use);
 }
