@@ -86,17 +86,19 @@ test_counts_inline_0() {
 	check_counts 1 -inline 0
 }
 
-# The compiler compiles a file: each count is that of uprobes, and the files are those of a run that nobody counts. With -S,
-# the compiler makes no temporary file, whose name is random: zeros at its start are made by more calls.
+# The compiler compiles a file: each count is that of uprobes, and the files are those of a run that nobody counts. With -S
+# and an interface, the compiler makes no temporary files. Their names are random: zeros before a number take more calls.
 test_compiler() {
 	local compiler
 	need_counting
 	compiler=$(own_copy "$(realpath "$(type -P ocamlopt.opt)")")
-	mkdir "$TMP/plain" "$TMP/inside" "$TMP/traced"
+	mkdir "$TMP/plain"
 	cp "$CALLS/books.ml" "$TMP/plain"
-	cp "$CALLS/books.ml" "$TMP/inside"
-	cp "$CALLS/books.ml" "$TMP/traced"
 	cd "$TMP/plain"
+	"$compiler" -i books.ml >books.mli
+	"$compiler" -c books.mli
+	cp -r "$TMP/plain" "$TMP/inside"
+	cp -r "$TMP/plain" "$TMP/traced"
 	"$compiler" -S -c books.ml
 	cd "$TMP/traced"
 	"$TOOL" trace --wait -prog "$compiler" --count='fn:.*' --json -- -S -c books.ml >"$TMP/traced.json" 2>"$TMP/err" ||
