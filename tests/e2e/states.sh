@@ -36,7 +36,8 @@ toggle_until_it_ends() { # TIMES
 	for ((i = 0; i < $1; i++)); do
 		for action in enable disable; do
 			"$TOOL" attach -quiet -pid "$TARGET" -$action-all 2>"$TMP/err" || {
-				has_ended "$TARGET" || fail "$(cat "$TMP/err")"
+				has_ended "$TARGET" || has_text "$TMP/err" 'is about to end' || fail "$(cat "$TMP/err")"
+				wait_for 'has_ended "$TARGET"'
 				((i > 0)) || fail "it ends before it was switched on and off"
 				return 0
 			}
