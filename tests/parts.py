@@ -114,7 +114,7 @@ def builds():
     for name, (compiler, flags) in BUILDS.items():
         build = f"$O/long/build/{name}"
         yield Step(name, f"rm -rf {build} && make -j$(nproc) WERROR=1 O={build} CC={compiler} CFLAGS={shlex.quote(flags)} all fixtures "
-                         f"unit-tests && tests/run {build} unit toggle && rm -rf {build}")
+                         f"unit-tests && COMBINATIONS=all tests/run {build} unit toggle && rm -rf {build}")
     for name in "doctor", "list", "toggle", "trace":
         yield script(name, "TOOL=$O/asan/ocaml-probes")
     yield Step("bench-programs", "make -j$(nproc) bench-programs")
@@ -125,7 +125,7 @@ def builds():
 
 def packages():
     """Debian's and opam's packages, built and installed in a system that has nothing"""
-    for name in "packages", "ocaml_package", "install", "install_deps", "library":
+    for name in "ocaml_package", "install", "install_deps", "library":
         yield script(name)
     yield Step("check-deb", "make check-deb")
     yield from of_part("packages")

@@ -84,7 +84,7 @@ $(O)/tests/unit/test_profile_formats.o: | $(O)/pprof/pprof.pb-c.h
 $(O)/tests/unit/args_hit.o: CPPFLAGS += -I$(O)/tests/bpf
 $(O)/tests/unit/args_hit.o: | $(O)/tests/bpf/args_test.skel.h
 
--include $(wildcard $(O)/tests/*/*.d)
+-include $(wildcard $(O)/tests/*/*.d $(O)/tests/*/*/*.d)
 
 # ---- a part of the tests --------------------------------------------------------------------------
 

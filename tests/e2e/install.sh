@@ -91,4 +91,13 @@ test_bad_requests() {
 	[[ ! -e $ROOT/relative ]]
 }
 
+# All files that name the version name the same one.
+test_versions() {
+	local version
+	version=$(sed -n 's/^#define OCP_VERSION "\(.*\)"/\1/p' "$ROOT/include/ocaml_probes.h")
+	eq "$(sed -n '1s/^ocaml-probes (\(.*\)) .*/\1/p' "$ROOT/tools/debian/changelog")" "$version" "tools/debian/changelog"
+	eq "$(sed -n 's/^(version \(.*\))/\1/p' "$ROOT/tools/ocaml/dune-project")" "$version" "dune-project"
+	eq "$(sed -n 's/^## \([0-9.]*\).*/\1/p' "$ROOT/.github/CHANGELOG.md" | head -n 1)" "$version" "CHANGELOG.md"
+}
+
 run_tests "$@"

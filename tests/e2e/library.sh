@@ -142,4 +142,14 @@ test_exported_symbols() {
 		"$public" "static"
 }
 
+# What the library exports is on the list of its SOVERSION, and nothing else. A name that is gone since a
+# release needs another SOVERSION.
+test_exported_symbols_are_listed() {
+	local soname
+	soname=$(readelf -d "$O/libocaml_probes.so" | sed -n 's/.*soname: \[\(.*\)\]/\1/p')
+	eq "$(sed -n 's/^ \(.*\)@Base .*/\1/p' "$ROOT/tools/debian/libocaml-probes${soname##*.}.symbols")" \
+		"$(nm -D --defined-only "$O/libocaml_probes.so" | awk '{ print $3 }' | LC_ALL=C sort)"
+}
+
+# The versions of all kinds of packages are one.
 run_tests "$@"

@@ -3,6 +3,7 @@
 # with dpkg's flags. They are installed in an overlay of this machine; `make check-deb` does the same
 # in a root that debootstrap has made.
 #
+# long: packages
 # takes: 160 s
 . "$(dirname "$0")/lib.sh"
 
@@ -25,24 +26,6 @@ test_packages() {
 	"$ROOT/tools/debian/try" "$TMP/deb" >"$TMP/tried" 2>&1 || fail "$(cat "$TMP/tried")"
 	matches "$(cat "$TMP/tried")" 'Done: listed, switched on, counted, timed, switched off'
 	matches "$(tail -n 1 "$TMP/tried")" '^-- all was tried: '
-}
-
-# What the library exports is on the list of its SOVERSION, and nothing else. A name that is gone since a
-# release needs another SOVERSION.
-test_exported_symbols_are_listed() {
-	local soname
-	soname=$(readelf -d "$O/libocaml_probes.so" | sed -n 's/.*soname: \[\(.*\)\]/\1/p')
-	eq "$(sed -n 's/^ \(.*\)@Base .*/\1/p' "$ROOT/tools/debian/libocaml-probes${soname##*.}.symbols")" \
-		"$(nm -D --defined-only "$O/libocaml_probes.so" | awk '{ print $3 }' | LC_ALL=C sort)"
-}
-
-# The versions of all kinds of packages are one.
-test_versions() {
-	local version
-	version=$(sed -n 's/^#define OCP_VERSION "\(.*\)"/\1/p' "$ROOT/include/ocaml_probes.h")
-	eq "$(sed -n '1s/^ocaml-probes (\(.*\)) .*/\1/p' "$ROOT/tools/debian/changelog")" "$version" "tools/debian/changelog"
-	eq "$(sed -n 's/^(version \(.*\))/\1/p' "$ROOT/tools/ocaml/dune-project")" "$version" "dune-project"
-	eq "$(sed -n 's/^## \([0-9.]*\).*/\1/p' "$ROOT/.github/CHANGELOG.md" | head -n 1)" "$version" "CHANGELOG.md"
 }
 
 TEST_TIMEOUT=1800

@@ -535,15 +535,30 @@ TEST(pairs_of_both_kinds)
 	measured_finish(&m);
 }
 
-/* What is asked for decides what the verifier sees of the program. */
+/*
+ * The N-th of 16 words of eight bits (the extended Hamming code): any three bits have each of their
+ * eight values in two of the words.
+ */
+static unsigned int covering_word(unsigned int n)
+{
+	return (n & 1 ? 0x0f : 0) ^ (n & 2 ? 0x33 : 0) ^ (n & 4 ? 0x55 : 0) ^ (n & 8 ? 0xff : 0);
+}
+
+/*
+ * The request decides which code the verifier examines. Any three features are requested together;
+ * with COMBINATIONS=all, all of them.
+ */
 TEST(every_combination_loads)
 {
+	const bool all = getenv("COMBINATIONS") != NULL;
 	struct measured m;
 
-	for (unsigned int bits = 0; bits < 256; bits++) {
+	for (unsigned int n = 0; n < (all ? 256 : 16); n++) {
+		unsigned int bits = all ? n : covering_word(n);
+
 		/* Without a pair nothing is compared. */
-		if (bits & 128 && !(bits & 1))
-			continue;
+		if (!(bits & 1))
+			bits &= ~128u;
 		bits & 1 ? measured_prepare_pair(&m) : measured_prepare(&m);
 		if (bits & 2)
 			measured_set_filter(&m, "arg0 == 1");

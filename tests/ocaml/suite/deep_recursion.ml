@@ -15,7 +15,7 @@ let rec build n =
   else
     let x = n * 2 in
     let rest = build (n - 1) in
-    [%probe "on_the_way_back" (if x = 100_000 then note "half-way %d" (List.length rest))];
+    [%probe "on_the_way_back" (if x = 20_000 then note "half-way %d" (List.length rest))];
     x :: rest
 
 let rec endless n = [%probe "endless" (incr hits)]; 1 + endless (n + 1)
@@ -32,16 +32,16 @@ let rec down n =
 let () =
   run (fun () ->
       hits := 0;
-      say "depth %d" (depth 100_000);
-      say "build %d" (List.length (build 100_000));
+      say "depth %d" (depth 20_000);
+      say "build %d" (List.length (build 20_000));
       down 20_000;
       count "deep" !hits;
       say "overflows %b" (overflows ()))
 
 (*expected
-depth 100000
-> half-way 49999
-build 100000
-# deep 140000
+depth 20000
+> half-way 9999
+build 20000
+# deep 60000
 overflows true
 *)
