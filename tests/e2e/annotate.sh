@@ -25,8 +25,8 @@ start_annotating() { # PID OPTION...
 	: >"$TMP/annotating.err"
 	background "$TOOL" annotate -pid "$pid" "$@" >"$TMP/annotated" 2>"$TMP/annotating.err"
 	ANNOTATING=$!
-	wait_for 'grep -q "counting [0-9]* line" "$TMP/annotating.err" || ! kill -0 "$ANNOTATING"'
-	kill -0 "$ANNOTATING" 2>/dev/null || fail "it does not count: $(cat "$TMP/annotating.err")"
+	wait_for 'has_text "$TMP/annotating.err" "counting [0-9]* line" || ! kill -0 "$ANNOTATING"'
+	kill -0 "$ANNOTATING" 2>/dev/null || fail "it does not count: $(<"$TMP/annotating.err")"
 }
 
 # Run the program of build(), annotated with these options from its beginning to its end.
@@ -38,7 +38,7 @@ annotate() { # ROUNDS OPTION...
 	start_annotating "$TARGET" "$@"
 	tell go
 	finish_target
-	wait "$ANNOTATING" || fail "status $?: $(cat "$TMP/annotating.err")"
+	wait "$ANNOTATING" || fail "status $?: $(<"$TMP/annotating.err")"
 	eq "$TARGET_STATUS" 0 "status of the program"
 	eq "$(cat "$(output_of)")" "$("$TMP/lines" "$rounds" <<<go)" "output"
 }
@@ -83,7 +83,7 @@ test_ocamlprof() {
 		ocamloptp -P a -w -a marks.ml lines.ml -o "$TMP/profiled"
 		"$TMP/profiled" 60 <<<go >/dev/null
 		ocamlprof lines.ml >"$TMP/prof"
-	) 2>"$TMP/warnings" || fail "$(cat "$TMP/warnings")"
+	) 2>"$TMP/warnings" || fail "$(<"$TMP/warnings")"
 	compare_with_books lines "$TMP/src/lines.ml" "$TMP/annotated" "$(output_of)" "$TMP/prof"
 	compared=$(<"$TMP/compared")
 	((${compared#* } >= 30)) || fail "compared with ocamlprof: only ${compared#* } lines"
@@ -96,13 +96,13 @@ test_text() {
 	need_counting
 	build
 	annotate 7 "$TMP/src/lines.ml"
-	eq "$(cut -c12- "$TMP/annotated")" "$(cat "$TMP/src/lines.ml")" "source"
+	eq "$(cut -c12- "$TMP/annotated")" "$(<"$TMP/src/lines.ml")" "source"
 	eq "$(grep -n '^ *[0-9]* *\(here\|(here\).*n \* 3 + 1)$' "$TMP/annotated" | head -n 1)" "11:        4      (here __LINE__; n * 3 + 1)"
 	eq "$(grep 'Branches, loops\|^ *type shape\|Inlined: ' "$TMP/annotated" | cut -c-11 | sort -u)" "           "
 	eq "$(sed -n '/let never/,/here/p' "$TMP/annotated")" "\
         0  let never n =
         0    here __LINE__; n"
-	grep -q '^ocaml-probes: [0-9.]* s; CPU overhead: ' "$TMP/annotating.err" || fail "$(cat "$TMP/annotating.err")"
+	grep -q '^ocaml-probes: [0-9.]* s; CPU overhead: ' "$TMP/annotating.err" || fail "$(<"$TMP/annotating.err")"
 }
 
 # A bare name is found where the program was compiled; a path that was moved by its end.
@@ -114,10 +114,10 @@ test_where_the_source_is() {
 	start_target "$TMP/lines" 3
 	await_line ready
 	(cd / && "$TOOL" annotate -q -pid "$TARGET" --for 10ms lines.ml) >"$TMP/bare"
-	eq "$(cut -c12- "$TMP/bare")" "$(cat "$TMP/src/lines.ml")" "source"
+	eq "$(cut -c12- "$TMP/bare")" "$(<"$TMP/src/lines.ml")" "source"
 	"$TOOL" annotate -q -pid "$TARGET" --for 10ms "$TMP/moved/src/lines.ml" --json >"$TMP/moved.json"
 	finds "\"file\":\"$TMP/src/lines.ml\",\"source\":\"$TMP/moved/src/lines.ml\"" "$TMP/moved.json" ||
-		fail "$(cat "$TMP/moved.json")"
+		fail "$(<"$TMP/moved.json")"
 }
 
 # A source that is not the one that was compiled is not shown in silence.
@@ -129,11 +129,11 @@ test_other_source() {
 	touch -d '+1 hour' "$TMP/src/lines.ml"
 	"$TOOL" annotate -pid "$TARGET" --for 10ms "$TMP/src/lines.ml" 2>"$TMP/err" >"$TMP/out"
 	finds "^ocaml-probes: warning: $TMP/src/lines.ml: is newer than $TMP/lines: its lines may have changed$" "$TMP/err" ||
-		fail "$(cat "$TMP/err")"
+		fail "$(<"$TMP/err")"
 	sed -i 10q "$TMP/src/lines.ml"
 	"$TOOL" annotate -pid "$TARGET" --for 10ms "$TMP/src/lines.ml" 2>"$TMP/err" >"$TMP/out"
 	finds "^ocaml-probes: warning: $TMP/src/lines.ml: has 10 lines, but the program has code of its line [0-9]*$" "$TMP/err" ||
-		fail "$(cat "$TMP/err")"
+		fail "$(<"$TMP/err")"
 	eq "$(wc -l <"$TMP/out")" 10 "lines"
 }
 
@@ -147,8 +147,8 @@ test_budget() {
 	tell go
 	"$TOOL" annotate -pid "$TARGET" --budget 1% --json "$TMP/src/lines.ml" >"$TMP/out" 2>"$TMP/err" || status=$?
 	eq "$status" 7 "status"
-	finds 'measuring stopped: CPU overhead .* exceeds the budget of 1%' "$TMP/err" || fail "$(cat "$TMP/err")"
-	finds '"hits":[1-9]' "$TMP/out" || fail "$(cat "$TMP/out")"
+	finds 'measuring stopped: CPU overhead .* exceeds the budget of 1%' "$TMP/err" || fail "$(<"$TMP/err")"
+	finds '"hits":[1-9]' "$TMP/out" || fail "$(<"$TMP/out")"
 	kill "$TARGET"
 }
 
@@ -180,7 +180,7 @@ test_plugin() {
 	tell go
 	finish_target
 	wait "$ANNOTATING"
-	eq "$(sed 's/ *\([0-9]*\) .*/\1/' "$TMP/annotated" | xargs)" "18 7 2 9 0" "$(cat "$TMP/annotated")"
+	eq "$(sed 's/ *\([0-9]*\) .*/\1/' "$TMP/annotated" | xargs)" "18 7 2 9 0" "$(<"$TMP/annotated")"
 }
 
 # ---- line: as an item -------------------------------------------------------------------------
@@ -197,11 +197,11 @@ test_items() {
 	"$TOOL" trace --wait -prog "$TMP/lines" --count="line:src/lines.ml:$first,line:lines.ml:$last,fn:Lines.fib" \
 		--json -- 9 <<<go | sed 's,\\/,/,g' >"$TMP/out"
 	for name in "line:src/lines.ml:$first" "line:lines.ml:$last" fn:Lines.fib; do
-		finds "\"name\":\"$name\",\"hits\":[1-9]" "$TMP/out" || fail "$name: $(cat "$TMP/out")"
+		finds "\"name\":\"$name\",\"hits\":[1-9]" "$TMP/out" || fail "$name: $(<"$TMP/out")"
 	done
-	finds "\"name\":\"line:src/lines.ml:$first\",\"hits\":$books," "$TMP/out" || fail "$books: $(cat "$TMP/out")"
+	finds "\"name\":\"line:src/lines.ml:$first\",\"hits\":$books," "$TMP/out" || fail "$books: $(<"$TMP/out")"
 	"$TOOL" trace --wait -prog "$TMP/lines" --time "line:lines.ml:$first,line:lines.ml:$last" --json -- 9 <<<go >"$TMP/out"
-	finds "\"starts\":$books," "$TMP/out" || fail "$(cat "$TMP/out")"
+	finds "\"starts\":$books," "$TMP/out" || fail "$(<"$TMP/out")"
 	"$TOOL" trace -q --wait -prog "$TMP/lines" --print "line:lines.ml:$first" --limit 0 -- 9 <<<go >"$TMP/out"
 	eq "$(grep -c "[0-9] lines line:lines.ml:$first$" "$TMP/out")" "$books" "printed"
 }
@@ -220,9 +220,9 @@ test_kept() {
 	grep -n '^ *(*here __LINE__' "$TMP/src/lines.ml" | grep -v 'at most' | sed 's/:.*//; s/.*/^mark lines.ml:& /' >"$TMP/own"
 	grep -f "$TMP/own" "$(output_of)" |
 		sed -n 's/^mark \(lines.ml:[0-9]*\) \(.*\)/"name":"line:\1","hits":\2,/p' >"$TMP/books"
-	(($(wc -l <"$TMP/books") > 30)) || fail "$(cat "$TMP/books")"
+	(($(wc -l <"$TMP/books") > 30)) || fail "$(<"$TMP/books")"
 	while read -r line; do
-		finds -F "$line" "$TMP/out" || fail "$line: $(cat "$TMP/out")"
+		finds -F "$line" "$TMP/out" || fail "$line: $(<"$TMP/out")"
 	done <"$TMP/books"
 }
 
@@ -240,7 +240,7 @@ test_wrong_lines() {
 		status=0
 		# shellcheck disable=SC2086 # several words
 		"$TOOL" $words >"$TMP/out" 2>&1 || status=$?
-		eq "$status $(cat "$TMP/out")" "$expected ocaml-probes: ${message//;hint/$'\nhint'}" "$words"
+		eq "$status $(<"$TMP/out")" "$expected ocaml-probes: ${message//;hint/$'\nhint'}" "$words"
 	done <<-EOT
 		attach -pid $TARGET --count=line:lines.ml:5|2|'line:lines.ml:5': no code begins at this line of $TMP/src/lines.ml;hint: the nearest lines that have code are 4 and 6
 		attach -pid $TARGET --count=line:lines.ml:99999999999|2|'line:lines.ml:99999999999': no code begins at this line of $TMP/src/lines.ml;hint: the nearest line that has code is 204
@@ -258,7 +258,7 @@ test_wrong_lines() {
 	EOT
 	status=0
 	"$TOOL" trace --wait -prog "$TMP/stripped" --count=line:lines.ml:9 -- 1 <<<go >"$TMP/out" 2>&1 || status=$?
-	eq "$status $(cat "$TMP/out")" "1 ocaml-probes: 'line:lines.ml:9': $TMP/stripped was compiled with -g, then stripped: it has no line table
+	eq "$status $(<"$TMP/out")" "1 ocaml-probes: 'line:lines.ml:9': $TMP/stripped was compiled with -g, then stripped: it has no line table
 hint: run the unstripped program; functions (fn:NAME) need no line table" \
 		"without debug information"
 }
@@ -280,7 +280,7 @@ test_ambiguous() {
 	eq "$status $(tail -n 1 "$TMP/out")" \
 		"2 ocaml-probes: 'line:same.ml': several files have this name: $TMP/one/same.ml, $TMP/two/same.ml"
 	"$TOOL" trace -q --wait -prog "$TMP/main" --count=line:two/same.ml:1 --json -- <<<go | sed 's,\\/,/,g' >"$TMP/out"
-	finds '"name":"line:two/same.ml:1","hits":1,' "$TMP/out" || fail "$(cat "$TMP/out")"
+	finds '"name":"line:two/same.ml:1","hits":1,' "$TMP/out" || fail "$(<"$TMP/out")"
 }
 
 run_tests "$@"

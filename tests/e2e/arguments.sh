@@ -48,7 +48,7 @@ test_filter() {
 	eq "$(of_json 't["probes"][0]["hits"] + t["losses"]["filtered"]')" "$(told starts)" "all"
 	# What was rejected has cost its time, too.
 	of_json 't["cpu_overhead"] * t["span_s"] * 1e9 / t["cost_per_hit_ns"]' >"$TMP/cost"
-	eq "$(printf '%.0f' "$(cat "$TMP/cost")")" "$(told starts)" "hits that the cost line knows of"
+	eq "$(printf '%.0f' "$(<"$TMP/cost")")" "$(told starts)" "hits that the cost line knows of"
 }
 
 test_filter_by_strings_and_thread() {
@@ -110,10 +110,10 @@ test_comparisons_as_ocaml_has_them() {
 test_filter_of_another_type() {
 	local why="arg1 of probe 'number' is a string and is compared with a number"
 	measure_requests 50 --count=number --filter 'arg1 > 50'
-	grep -Eq '^number +0 ' "$TMP/counts" || fail "$(cat "$TMP/counts")"
-	grep -qxF "50 hits rejected by the filter" "$TMP/counts" || fail "$(cat "$TMP/counts")"
+	grep -Eq '^number +0 ' "$TMP/counts" || fail "$(<"$TMP/counts")"
+	grep -qxF "50 hits rejected by the filter" "$TMP/counts" || fail "$(<"$TMP/counts")"
 	grep -qxF "50 hits with an argument of another type than the filter's: $why" "$TMP/counts" ||
-		fail "$(cat "$TMP/counts")"
+		fail "$(<"$TMP/counts")"
 	quit_target
 	measure_requests 50 --count=number --filter 'arg1 > 50' --json
 	eq "$(of_json 't["losses"]["filtered"], t["losses"]["filter_mismatches"]')" "(50, 50)"
@@ -199,10 +199,10 @@ test_histogram() {
 test_histogram_as_text_and_csv() {
 	measure_requests 40 --count=number,request_stop --hist arg1
 	grep -Eq '^request_stop status: 43 ints, mean 234.884, min 200, max 500, sum 10100; not an int: 0$' "$TMP/counts" ||
-		fail "$(cat "$TMP/counts")"
-	grep -Eq '^number text: 0 ints; not an int: 40$' "$TMP/counts" || fail "$(cat "$TMP/counts")"
-	grep -Eq '^ +192 \.\. 207 +38 \|@{40}\|$' "$TMP/counts" || fail "$(cat "$TMP/counts")"
-	grep -Eq '^ +480 \.\. 511 +5 \|@+ +\|$' "$TMP/counts" || fail "$(cat "$TMP/counts")"
+		fail "$(<"$TMP/counts")"
+	grep -Eq '^number text: 0 ints; not an int: 40$' "$TMP/counts" || fail "$(<"$TMP/counts")"
+	grep -Eq '^ +192 \.\. 207 +38 \|@{40}\|$' "$TMP/counts" || fail "$(<"$TMP/counts")"
+	grep -Eq '^ +480 \.\. 511 +5 \|@+ +\|$' "$TMP/counts" || fail "$(<"$TMP/counts")"
 	quit_target
 	measure_requests 40 --count=request_stop --hist arg1 --csv
 	eq "$(awk -F, '{ print NF }' "$TMP/counts" | sort -u)" 34 "columns"
@@ -236,7 +236,7 @@ test_print() {
 	# One value, and not the character of that code behind it.
 	grep -qF ' number n=88 text="' "$TMP/counts" || fail "$(grep ' number n=88' "$TMP/counts")"
 	grep -Eq "^[0-9.]+ $TARGET/[0-9]+ requests request_stop id=199 status=200 name=\"request 199\"$" "$TMP/counts" ||
-		fail "$(cat "$TMP/counts")"
+		fail "$(<"$TMP/counts")"
 	grep -qF 'number n=-597 text="\027]0;199\007\r\127\155[2J\194\15531m\226\128\174"' "$TMP/counts" ||
 		fail "$(grep number "$TMP/counts" | tail -3)"
 	grep -E "$line" "$TMP/counts" | sort -c -s -n || fail "not in the order of time"
@@ -267,7 +267,7 @@ test_print_as_csv() {
 import csv, sys
 rows = [r for r in csv.DictReader(open(sys.argv[1])) if r["type"] == "hit"]
 print(len(rows), rows[0]["name"], rows[0]["args"])' "$TMP/counts" >"$TMP/rows"
-	eq "$(cat "$TMP/rows")" "$(told stops) request_stop id=0 status=200 name=\"request 0\""
+	eq "$(<"$TMP/rows")" "$(told stops) request_stop id=0 status=200 name=\"request 0\""
 }
 
 # Every hit is printed, above the limit, or has found no room.
@@ -302,13 +302,13 @@ test_closed_pipe() {
 		"$TOOL" attach --budget none -pid "$TARGET" --print number --limit 0 2>"$TMP/err" || status=$?
 		echo "$status" >"$TMP/status"
 	} | {
-		wait_for 'grep -q "measuring 1 probe " "$TMP/err"'
+		wait_for 'has_text "$TMP/err" "measuring 1 probe "'
 		tell go
 		head -n 3
 	} >"$TMP/out"
 	eq "$(wc -l <"$TMP/out")" 3 "lines"
 	# By SIGPIPE, after having detached.
-	eq "$(cat "$TMP/status")" 141 "status: $(cat "$TMP/err")"
+	eq "$(<"$TMP/status")" 141 "status: $(<"$TMP/err")"
 	eq "$(int3_count "$TARGET")" 0 "int3 left"
 	await_line end 60
 }
@@ -331,7 +331,7 @@ test_together_with_actions_and_programs() {
 	await_line end
 	wait $!
 	stop_measuring
-	eq "$(grep -c "$TARGET/.* request_stop id=1 status=200 name=\"request 1\"" "$TMP/counts")" 1 "$(cat "$TMP/counts")"
+	eq "$(grep -c "$TARGET/.* request_stop id=1 status=200 name=\"request 1\"" "$TMP/counts")" 1 "$(<"$TMP/counts")"
 }
 
 # What is loaded later is printed, too. Each probe has two sites, the last in three files.
@@ -343,14 +343,14 @@ test_files_loaded_later() {
 	start_measuring --print '.*_only' --count=reused --limit 0
 	tell "load $binaries/plugin.so"
 	await_line 'done'
-	wait_for 'grep -q "more sites\?, of newly loaded files" "$TMP/counting.err"'
+	wait_for 'has_text "$TMP/counting.err" "more sites?, of newly loaded files"'
 	forget_output
 	tell 'go 3'
 	await_line 'done'
 	stop_measuring
-	eq "$(grep -c ' plugin_only' "$TMP/counts")" "$(grep -c ' host_only' "$TMP/counts")" "$(cat "$TMP/counts")"
-	eq "$(grep -c ' plugin_only' "$TMP/counts")" 6 "$(cat "$TMP/counts")"
-	grep -Eq '^reused +18 ' "$TMP/counts" || fail "$(cat "$TMP/counts")"
+	eq "$(grep -c ' plugin_only' "$TMP/counts")" "$(grep -c ' host_only' "$TMP/counts")" "$(<"$TMP/counts")"
+	eq "$(grep -c ' plugin_only' "$TMP/counts")" 6 "$(<"$TMP/counts")"
+	grep -Eq '^reused +18 ' "$TMP/counts" || fail "$(<"$TMP/counts")"
 }
 
 # Two capabilities suffice.
@@ -369,7 +369,7 @@ test_privileges() {
 		--count=number --hist arg0 --filter 'arg0 >= 0' --print request_start --limit 0 --json \
 		>"$TMP/counts" 2>"$TMP/counting.err"
 	COUNTING=$!
-	wait_for 'grep -q "measuring [0-9]* probes\?" "$TMP/counting.err" || ! kill -0 "$COUNTING"'
+	wait_for 'has_text "$TMP/counting.err" "measuring [0-9]* probes?" || ! kill -0 "$COUNTING"'
 	tell go
 	await_line end
 	stop_measuring
@@ -394,12 +394,12 @@ test_wrong_use() {
 		$t --count=number --filter 'arg2 == 1'
 	check_error 2 "'number': no arg3 for the filter: it has 2 arguments in /" \
 		$t --count --filter 'arg3 == 1'
-	grep -qx "hint: none of the 3 probes has suitable arguments" "$TMP/err" || fail "$(cat "$TMP/err")"
+	grep -qx "hint: none of the 3 probes has suitable arguments" "$TMP/err" || fail "$(<"$TMP/err")"
 	check_error 2 "'number': no arg2 for the filter" \
 		$t --count --time number,request_stop --filter 'arg2 == 1'
 	check_error 2 "'number': no arg2 for the key" $t --count --time request_start,number --key arg2
 	check_error 2 "'number': no arg3 for the histogram" $t --count --hist arg3
-	grep -qx "hint: none of the 3 probes has suitable arguments" "$TMP/err" || fail "$(cat "$TMP/err")"
+	grep -qx "hint: none of the 3 probes has suitable arguments" "$TMP/err" || fail "$(<"$TMP/err")"
 	check_error 2 "no arg5 for the key: it has 3 arguments" \
 		$t --time request_start,request_stop --key arg5
 	check_error 2 "no arg3 for the histogram" $t --count=request_stop --hist arg3
@@ -425,8 +425,8 @@ test_wrong_use() {
 test_probes_without_the_argument() {
 	local why="probe 'number': no arg2 for the filter: it has 2 arguments in $REQUESTS"
 	measure_requests 60 --count --filter 'arg2 ^= "request 5"' --json
-	eq "$(grep -c "warning: not measured: $why$" "$TMP/counting.err")" 1 "$(cat "$TMP/counting.err")"
-	grep -q "counting 2 probes (2 sites)" "$TMP/counting.err" || fail "$(cat "$TMP/counting.err")"
+	eq "$(grep -c "warning: not measured: $why$" "$TMP/counting.err")" 1 "$(<"$TMP/counting.err")"
+	grep -q "counting 2 probes (2 sites)" "$TMP/counting.err" || fail "$(<"$TMP/counting.err")"
 	# 5 and 50 to 59; 50 is begun twice. Of all starts and stops, and of nothing else, there is a verdict.
 	eq "$(of_json '[p["name"] for p in t["probes"]]')" "['request_start', 'request_stop']"
 	eq "$(of_json 't["probes"][0]["hits"]')" 12
@@ -436,20 +436,20 @@ test_probes_without_the_argument() {
 	# Also of those that are named, and printed; each by its sites.
 	measure_requests 60 --count=number,request_stop --print 'number\|request_start' --by-site \
 		--filter 'arg2 == "request 50"' --json
-	eq "$(grep -c "warning: not measured: $why$" "$TMP/counting.err")" 1 "$(cat "$TMP/counting.err")"
+	eq "$(grep -c "warning: not measured: $why$" "$TMP/counting.err")" 1 "$(<"$TMP/counting.err")"
 	eq "$(of_json '[(p["name"], p["hits"]) for p in t["probes"]]')" "[('request_stop', 1)]"
 	eq "$(of_json '[h["probe"] for h in hits]')" "['request_start', 'request_start']"
 	quit_target
 	# What ends a pair goes on doing so.
 	measure_requests 60 --count --time request_start,number --filter 'arg2 ^= "request"' --json
-	eq "$(grep -c "warning: not counted: $why$" "$TMP/counting.err")" 1 "$(cat "$TMP/counting.err")"
+	eq "$(grep -c "warning: not counted: $why$" "$TMP/counting.err")" 1 "$(<"$TMP/counting.err")"
 	eq "$(of_json '[p["name"] for p in t["probes"]]')" "['request_start', 'request_stop']"
 	eq "$(of_json 't["pairs"][0]["count"]')" 60 "pairs"
 	quit_target
 	# Its hits are exact without a histogram, too.
 	measure_requests 60 --count --hist arg2 --json
 	grep -q "warning: counted without a histogram: probe 'number': no arg2" "$TMP/counting.err" ||
-		fail "$(cat "$TMP/counting.err")"
+		fail "$(<"$TMP/counting.err")"
 	eq "$(of_json '[p["hits"] for p in t["probes"]][0], [h["name"] for h in t["histograms"]]')" \
 		"(60, ['request_start', 'request_stop'])"
 }
@@ -472,8 +472,8 @@ test_hostile_operands() {
 	tell 'go 2'
 	await_line 'done'
 	stop_measuring
-	eq "$(grep -c ' places .* ? 4 -2 3 7 8 9 10 11 12 -1 -2 ' "$TMP/counts")" 2 "$(cat "$TMP/counts")"
-	grep -Eq '^ints +2 ' "$TMP/counts" || fail "$(cat "$TMP/counts")"
+	eq "$(grep -c ' places .* ? 4 -2 3 7 8 9 10 11 12 -1 -2 ' "$TMP/counts")" 2 "$(<"$TMP/counts")"
+	grep -Eq '^ints +2 ' "$TMP/counts" || fail "$(<"$TMP/counts")"
 }
 
 # The verifier takes seconds for a filter with strings, of a CPU that it may have to share.

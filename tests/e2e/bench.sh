@@ -51,12 +51,12 @@ test_tracefs_is_mounted_for_a_benchmark() {
 	END
 	before=$(grep tracefs /proc/self/mounts || :)
 	run_benches without_tracefs
-	eq "$STATUS $BARS" "0 bar events: 1.000 (at most 1) holds" "$(cat "$TMP/err")"
+	eq "$STATUS $BARS" "0 bar events: 1.000 (at most 1) holds" "$(<"$TMP/err")"
 	eq "$(grep tracefs /proc/self/mounts || :)" "$before" "mounts outside"
 	# Where mounting is forbidden, it is said.
 	need_command setpriv
 	run_benches without_tracefs setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin
-	eq "$STATUS $BARS" "0 bar events: could not run (/sys/kernel/tracing is not mounted) short" "$(cat "$TMP/err")"
+	eq "$STATUS $BARS" "0 bar events: could not run (/sys/kernel/tracing is not mounted) short" "$(<"$TMP/err")"
 }
 
 run_tests "$@"

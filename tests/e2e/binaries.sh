@@ -232,7 +232,7 @@ test_code_made_writable() {
 	switch_all $(host_files)
 	need_counting
 	"$TOOL" attach -pid "$TARGET" --count --for 50ms >"$TMP/counts" 2>"$TMP/err"
-	matches "$(cat "$TMP/err")" "warning: .* [1-9][0-9]* of [0-9]+ sites are in memory that is writable now"
+	matches "$(<"$TMP/err")" "warning: .* [1-9][0-9]* of [0-9]+ sites are in memory that is writable now"
 	quit_well
 }
 
@@ -249,7 +249,7 @@ start_in_namespaces() { # FILE PROGRAM-INSIDE...
 		mount -t tmpfs none '$TMP/hidden' && mkdir '$TMP/hidden/proc' &&
 		cp '$file' '$TMP/hidden/program' && exec chroot '$TMP/hidden' /program --wait"
 	await_line ready
-	INSIDE=$(cat "/proc/$TARGET/task/$TARGET/children")
+	INSIDE=$(<"/proc/$TARGET/task/$TARGET/children")
 	INSIDE=${INSIDE% }
 	[[ ! -e $TMP/hidden/program ]] || fail "the program can be seen from outside"
 	eq "$(awk '/^NSpid/ { print $3 }' "/proc/$INSIDE/status")" 1 "its pid inside"

@@ -17,7 +17,7 @@ start_bpftrace() { # PROBE
 	background bpftrace --unsafe -p "$TARGET" -e "$1 { @ = count(); }" >"$TMP/bpftrace" 2>&1
 	BPFTRACE=$!
 	wait_for 'bpftrace_is_attached 1' 30
-	kill -0 "$BPFTRACE" || fail "$(cat "$TMP/bpftrace")"
+	kill -0 "$BPFTRACE" || fail "$(<"$TMP/bpftrace")"
 }
 
 # Both count the whole run.
@@ -71,7 +71,7 @@ test_uprobe_before_us() {
 	wait "$COUNTING"
 	eq "$(sed -n 's/^@: //p' "$TMP/bpftrace")" 100000 "bpftrace's count"
 	eq "$(totals)" "$(fixture_hits v1 100000)" "our counts"
-	matches "$(cat "$TMP/counting.err")" "warning: .*: 1 of [0-9]+ sites .*without raising"
+	matches "$(<"$TMP/counting.err")" "warning: .*: 1 of [0-9]+ sites .*without raising"
 	quit_target
 	eq "$TARGET_STATUS" 0 "status"
 }

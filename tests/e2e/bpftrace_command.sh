@@ -230,8 +230,8 @@ test_oldest_generation() {
 		during=$("$TOOL" info -pid "$TARGET")
 		go 400
 		stop_printed
-		eq "$during" "$(cat "$TMP/before")" "states while it counts"
-		eq "$("$TOOL" info -pid "$TARGET")" "$(cat "$TMP/before")" "states afterwards"
+		eq "$during" "$(<"$TMP/before")" "states while it counts"
+		eq "$("$TOOL" info -pid "$TARGET")" "$(<"$TMP/before")" "states afterwards"
 		eq "$(found_counts)" "$(fixture_hits "${program%-*}" 400)" "hits of $program"
 		grep -q "^# '.*': uprobes, without a semaphore: usdt: would raise OCaml's own" "$TMP/command"
 		quit_target
@@ -275,7 +275,7 @@ test_time() {
 	eq "$(sed -n 's/^@orphan.*: //p' "$TMP/bpftrace" | xargs)" "0 0" "orphans"
 	# The histogram has them all, and the sum is between its buckets.
 	eq "$(sed -nE 's/^\[.*\) +([0-9]+) \|.*/\1/p' "$TMP/bpftrace" | awk "{ n += \$1 } END { print n }")" 80000
-	(($(sed -n 's/^@sum_ns: //p' "$TMP/bpftrace") > 80000 * 50)) || fail "$(cat "$TMP/bpftrace")"
+	(($(sed -n 's/^@sum_ns: //p' "$TMP/bpftrace") > 80000 * 50)) || fail "$(<"$TMP/bpftrace")"
 }
 
 # The values that were printed, in the order of time (there is a buffer a processor).

@@ -13,7 +13,7 @@ PHASES=$ROOT/tests/ocaml/phases
 build() { # FOLDER FLAG...
 	need_counting
 	need_command bpftrace bpftool
-	"$1/build" "$TMP/built" "${@:2}" 2>"$TMP/warnings" || fail "$(cat "$TMP/warnings")"
+	"$1/build" "$TMP/built" "${@:2}" 2>"$TMP/warnings" || fail "$(<"$TMP/warnings")"
 }
 
 # "fn:NAME HITS" of what `count` found.
@@ -55,7 +55,7 @@ check_counts() { # THREADS FLAG...
 	finish_target
 	stop_printed
 	wait "$COUNTING"
-	eq "$(found_hits | wc -l)" 8 "functions: $(cat "$TMP/bpftrace")"
+	eq "$(found_hits | wc -l)" 8 "functions: $(<"$TMP/bpftrace")"
 	eq "$(found_hits)" "$(booked_hits Calls "$names")" "hits"
 	eq "$(our_hits "$TMP/counts")" "$(booked_hits Calls "$names")" "our hits"
 }

@@ -6,7 +6,7 @@
 start_printed() { # ARG...
 	local in_place
 	"$TOOL" bpftrace "$@" >"$TMP/command" 2>"$TMP/err"
-	eq "$(cat "$TMP/err")" "" "what bpftrace $* says"
+	eq "$(<"$TMP/err")" "" "what bpftrace $* says"
 	# So that it gets the signals; nothing else is changed.
 	sed -i -E 's/^([A-Z_=0-9 ]*)bpftrace /exec env \1bpftrace /' "$TMP/command"
 	in_place=$(sed -nE '1s/.*\(([0-9]+) sites?\).*/\1/p' "$TMP/command")
@@ -17,5 +17,5 @@ start_printed() { # ARG...
 }
 
 stop_printed() {
-	end_bpftrace || fail "$(cat "$TMP/bpftrace")"
+	end_bpftrace || fail "$(<"$TMP/bpftrace")"
 }

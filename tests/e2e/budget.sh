@@ -78,7 +78,7 @@ test_none() {
 	before=$(cpu_time "$TARGET")
 	attach -pid "$TARGET" --count=fn:Busy.step --budget none --for 2s --json
 	after=$(cpu_time "$TARGET")
-	eq "$STATUS" 0 "status: $(cat "$TMP/err")"
+	eq "$STATUS" 0 "status: $(<"$TMP/err")"
 	eq "$(total 'it["elapsed_s"] >= 2')" True "seconds"
 	eq "$(total "0 < it['program_cpu_s'] <= $after - $before + 0.02")" True "CPU time: $(total 'it["program_cpu_s"]') of $before to $after"
 	eq "$(total 'it["program_share"] > 0.5')" True "share: $(total 'it["program_share"]')"
@@ -138,13 +138,13 @@ test_thousands() {
 			  done
 		END
 	} >>"$TMP/src/many.ml"
-	(cd "$TMP/src" && ocamlfind ocamlopt -package unix -linkpkg -g many.ml -o ../many) 2>"$TMP/compiled" || fail "$(cat "$TMP/compiled")"
+	(cd "$TMP/src" && ocamlfind ocamlopt -package unix -linkpkg -g many.ml -o ../many) 2>"$TMP/compiled" || fail "$(<"$TMP/compiled")"
 	start_target "$TMP/many"
 	await_line ready
 	before=$(rate)
 	attach -pid "$TARGET" --count='fn:Many\.f[0-9]+'
-	eq "$STATUS $(cat "$TMP/out")" "7 " "refused: $(cat "$TMP/err")"
-	matches "$(cat "$TMP/err")" 'not measured: a sample of 0.1 s says that hits of 1500 places would take [0-9]+% of the program.s CPU time, the limit is 20%: it would run (at least [0-9.]+|more than 100) times slower; cheaper: name fewer'
+	eq "$STATUS $(<"$TMP/out")" "7 " "refused: $(<"$TMP/err")"
+	matches "$(<"$TMP/err")" 'not measured: a sample of 0.1 s says that hits of 1500 places would take [0-9]+% of the program.s CPU time, the limit is 20%: it would run (at least [0-9.]+|more than 100) times slower; cheaper: name fewer'
 	eq "$(grep -c '^ocaml-probes: counting' "$TMP/err" || :)" 0 "attached to"
 	holds runs_as_before "$before"
 	attach -pid "$TARGET" --count='fn:Many\.f[0-9]+' --budget none --for 200ms
@@ -153,7 +153,7 @@ test_thousands() {
 	start_target "$TMP/many" waits
 	await_line ready
 	attach -pid "$TARGET" --count='fn:Many\.f[0-9]+' --for 500ms
-	eq "$STATUS" 0 "one that waits: $(cat "$TMP/err")"
+	eq "$STATUS" 0 "one that waits: $(<"$TMP/err")"
 }
 
 test_wrong_use() {

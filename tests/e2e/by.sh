@@ -59,7 +59,7 @@ test_tables() {
 	eq "$(sed -n '/^order by id/,/^CPU/p' "$TMP/out.names" | awk 'NR > 2 && !/^CPU/ { print $1, $2, $3 }')" \
 		$'0 1 '"$(awk '/^order by id/ { getline; getline; print $3 }' "$TMP/out.names")"$'\n1 1 '"$(
 			awk '/^order by id/ { getline; getline; getline; print $3 }' "$TMP/out.names")"$'\nothers (68 values)' "by name"
-	matches "$(cat "$TMP/out.rush")" $'\ntrue +24 .*\nfalse +46 |\nfalse +46 .*\ntrue +24 '
+	matches "$(<"$TMP/out.rush")" $'\ntrue +24 .*\nfalse +46 |\nfalse +46 .*\ntrue +24 '
 	out=$(sed -n '/^order,begun by id/,/^CPU/p' "$TMP/out.times")
 	eq "$(awk '$1 ~ /^[0-9]+$/ && $2 == 1' <<<"$out" | wc -l)" 20 "rows of times"
 	matches "$out" $'\nothers \\(50 values\\) +50 '
@@ -101,7 +101,7 @@ test_more_values_than_room() {
 		assert sum(g["sum_ns"] for g in last("times")["groups"]) == pair["sum_ns"]
 		assert last("hits")["probes"][0]["hits"] == 17000
 	EOF2
-	matches "$(cat "$TMP/out.table")" $'\nothers \\(16382 values, and those without room\\) +16998 '
+	matches "$(<"$TMP/out.table")" $'\nothers \\(16382 values, and those without room\\) +16998 '
 	quit_target
 }
 
@@ -127,7 +127,7 @@ test_messages() {
 	# A probe without the argument is counted as a whole.
 	measuring some --json --count=order,begun --by customer
 	go_measured
-	matches "$(cat "$TMP/err.some")" "counted without groups: probe 'begun': no argument 'customer' for the groups"
+	matches "$(<"$TMP/err.some")" "counted without groups: probe 'begun': no argument 'customer' for the groups"
 	eq "$(python3 -c '
 import json, sys
 total = json.loads(open(sys.argv[1]).read().splitlines()[-1])
@@ -145,7 +145,7 @@ test_values_that_are_none() {
 import json, sys
 print([(g["value"], g["why"], g["hits"]) for g in json.load(sys.stdin)["groups"]])')" "[(None, 'neither a number nor a string', 2)]"
 	"$TOOL" attach --budget none --exe "$TMP/args" --count=fields_rifs --by arg0 -- "$TMP/args" >"$TMP/out" 2>"$TMP/err"
-	matches "$(cat "$TMP/out")" $'\n\\? \\(neither a number nor a string\\) +2 '
+	matches "$(<"$TMP/out")" $'\n\\? \\(neither a number nor a string\\) +2 '
 }
 
 run_tests "$@"

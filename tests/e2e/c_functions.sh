@@ -98,7 +98,7 @@ c:libm.so.6:pow@GLIBC_2.2.5 17
 c:libm.so.6:sin 2002" "counts"
 	# What both names can be is said.
 	finds "warning: 'c:libc.so.6:memmove': includes calls of memcpy, which has the same code" "$TMP/counting.err"
-	! finds "includes calls of sin" "$TMP/counting.err" || fail "$(cat "$TMP/counting.err")"
+	! finds "includes calls of sin" "$TMP/counting.err" || fail "$(<"$TMP/counting.err")"
 }
 
 # The function that the IFUNC chose in a process can differ from that in another one.

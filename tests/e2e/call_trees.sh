@@ -38,10 +38,10 @@ compare() { # DEEPEST [--fibres]
 	"$TOOL" attach -pid "$TARGET" -enable here
 	background "$TOOL" attach --budget none -pid "$TARGET" --print here --stack=127 --json --limit 1000000 \
 		>"$TMP/hits" 2>"$TMP/err"
-	wait_for 'grep -q "measuring 1 probe" "$TMP/err"'
+	wait_for 'has_text "$TMP/err" "measuring 1 probe"'
 	forget_output
 	grow
-	wait $! || fail "$(cat "$TMP/err")"
+	wait $! || fail "$(<"$TMP/err")"
 	compare_with_books stacks "$TMP/hits" "$TMP/stacks" --inlined "${@:2}"
 	tail -n 1 "$TMP/compared" | tee -a "${STACKS_LOG:-/dev/null}"
 }

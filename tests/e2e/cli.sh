@@ -63,12 +63,12 @@ test_both_spellings_of_every_other_flag() {
 	for flag in -f --f -force --force -atomically --atomically -gigatext --gigatext; do
 		"$TOOL" attach "$flag" -pid "$TARGET" -enable alpha 2>"$TMP/err"
 		eq "$(on)" "alpha" "with $flag"
-		eq "$(cat "$TMP/err")" "" "what $flag says"
+		eq "$(<"$TMP/err")" "" "what $flag says"
 		all_off
 	done
 	for flag in -v --v -verbose --verbose; do
 		"$TOOL" attach -pid "$TARGET" -enable alpha "$flag" 2>"$TMP/err"
-		matches "$(cat "$TMP/err")" "^ocaml-probes: pid $TARGET: switched 1 probe: [0-9]+ writes?, [01] stops?$" "$flag"
+		matches "$(<"$TMP/err")" "^ocaml-probes: pid $TARGET: switched 1 probe: [0-9]+ writes?, [01] stops?$" "$flag"
 		all_off
 	done
 	for flag in -q --q -quiet --quiet; do
@@ -109,7 +109,7 @@ test_help() {
 			"$TOOL" "$command" "$flag" >"$TMP/$flag"
 			cmp "$TMP/$flag" <("$TOOL" help "$command")
 		done
-		matches "$(cat "$TMP/-h")" "usage: ocaml-probes $command " "help $command"
+		matches "$(<"$TMP/-h")" "usage: ocaml-probes $command " "help $command"
 	done
 	for flag in pid exe enable disable enable-pair disable-pair enable-regexp disable-regexp \
 		enable-all disable-all force atomically gigatext count for interval json verbose quiet; do
@@ -122,7 +122,7 @@ test_help() {
 	eq "$("$TOOL" attach --version)" "$("$TOOL" version)" "of a command"
 	status=0
 	"$TOOL" helo >"$TMP/out" 2>"$TMP/err" || status=$?
-	eq "$status $(cat "$TMP/err")" "2 ocaml-probes: 'helo': no such command
+	eq "$status $(<"$TMP/err")" "2 ocaml-probes: 'helo': no such command
 hint: did you mean 'help'?"
 }
 
@@ -140,7 +140,7 @@ test_help_fits_a_terminal() {
 	fits_terminal "$TOOL"
 	for command in $commands; do
 		fits_terminal "$TOOL" "$command"
-		matches "$(cat "$TMP/help")" "usage: ocaml-probes $command " "$command --help"
+		matches "$(<"$TMP/help")" "usage: ocaml-probes $command " "$command --help"
 	done
 	fits_terminal "$O/ocaml-probes-link"
 }
@@ -441,7 +441,7 @@ test_one_of_several_fails() {
 	wait_for '! grep -q "TracerPid:.0$" "/proc/'"$second"'/status"'
 	"$TOOL" attach --exe "$TMP/loop" -enable alpha 2>"$TMP/err" || status=$?
 	eq "$status" 6 "status"
-	eq "$(grep -c "^ocaml-probes: pid $second .*: is being traced by pid" "$TMP/err")" 1 "$(cat "$TMP/err")"
+	eq "$(grep -c "^ocaml-probes: pid $second .*: is being traced by pid" "$TMP/err")" 1 "$(<"$TMP/err")"
 	eq "$(tail -n 1 "$TMP/err")" \
 		"ocaml-probes: 2 of 3 processes switched; the others are named above"
 	eq "$(on "$first")/$(on "$second")/$(on "$third")" "alpha//alpha"
@@ -457,19 +457,19 @@ test_processes_of_somebody_else() {
 	as_nobody=(setpriv "--reuid=$NOBODY" "--regid=$NOBODY" --clear-groups --bounding-set=-all --inh-caps=-all)
 	start_loop "$TMP/loop_of_$$"
 	"${as_nobody[@]}" "$TMP/ocaml-probes" attach --exe "$TMP/loop_of_$$" -enable alpha 2>"$TMP/err" || status=$?
-	eq "$status" 5 "status: $(cat "$TMP/err")"
-	matches "$(cat "$TMP/err")" "no process runs it"
-	matches "$(cat "$TMP/err")" "hint: 1 process that may run it may not be inspected: run as its user"
+	eq "$status" 5 "status: $(<"$TMP/err")"
+	matches "$(<"$TMP/err")" "no process runs it"
+	matches "$(<"$TMP/err")" "hint: 1 process that may run it may not be inspected: run as its user"
 	start_target "${as_nobody[@]}" "$TMP/loop_of_$$" && mine=$TARGET
 	await_line ready
 	"${as_nobody[@]}" "$TMP/ocaml-probes" attach --exe "$TMP/loop_of_$$" -enable alpha 2>"$TMP/err"
-	matches "$(cat "$TMP/err")" "warning: pid [0-9]+ \(loop_of_$$\): left out, it may not be inspected"
+	matches "$(<"$TMP/err")" "warning: pid [0-9]+ \(loop_of_$$\): left out, it may not be inspected"
 	eq "$(on "$mine")" "alpha"
 	# One that has ended, and that its parent has not waited for, runs nothing.
 	start_zombie "$TMP/loop_of_$$"
-	eq "$(cat "/proc/$ZOMBIE/comm")" "loop_of_$$"
+	eq "$(<"/proc/$ZOMBIE/comm")" "loop_of_$$"
 	"${as_nobody[@]}" "$TMP/ocaml-probes" attach --exe "$TMP/loop_of_$$" -disable alpha 2>"$TMP/err"
-	eq "$(grep -c "left out" "$TMP/err")" 1 "$(cat "$TMP/err")"
+	eq "$(grep -c "left out" "$TMP/err")" 1 "$(<"$TMP/err")"
 	eq "$(on "$mine")" ""
 }
 
@@ -489,7 +489,7 @@ test_measured_processes_of_somebody_else() {
 	setpriv --reuid=$NOBODY --regid=$NOBODY --clear-groups --inh-caps=$caps --ambient-caps=$caps \
 		--bounding-set=$caps "$TMP/ocaml-probes" attach --exe "$TMP/measured_$$" --count --for 50ms >"$TMP/out" 2>"$TMP/err"
 	eq "$(grep "left out" "$TMP/err")" "ocaml-probes: warning: pid $hidden (measured_$$): left out, it may not be inspected"
-	matches "$(cat "$TMP/err")" "counting [0-9]+ probes \\([0-9]+ sites\\) of every process that runs it"
+	matches "$(<"$TMP/err")" "counting [0-9]+ probes \\([0-9]+ sites\\) of every process that runs it"
 }
 
 # ---- trace --------------------------------------------------------------------------------------

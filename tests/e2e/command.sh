@@ -27,7 +27,7 @@ test_exact_while_the_command_runs() {
 	IN=${target_fd[$TARGET]} OUT=$(output_of) attach --budget none "$TARGET" --count --json -- bash -c '
 		echo go >&"$IN"
 		until grep -q "^# in_loop was seen" "$OUT"; do sleep 0.02; done'
-	eq "$STATUS" 0 "status: $(cat "$TMP/err")"
+	eq "$STATUS" 0 "status: $(<"$TMP/err")"
 	quit_target
 	cp "$TMP/out" "$TMP/counts"
 	eq "$(totals)" "$(expected_hits)" "hits"
@@ -44,7 +44,7 @@ test_it_starts_when_all_is_attached() {
 input
 $("$TOOL" info "$TARGET" --sites | sed 1d | wc -l)" "what the command prints"
 	eq "$(sed -n 4p "$TMP/out" | cut -c1-6)" "total," "the totals come after it"
-	grep -qx error "$TMP/err" || fail "$(cat "$TMP/err")"
+	grep -qx error "$TMP/err" || fail "$(<"$TMP/err")"
 	eq "$(int3_count "$TARGET")" 0 "int3 left"
 }
 
@@ -59,7 +59,7 @@ test_its_end_is_the_tools() {
 	eq "$STATUS/$(head -c 6 "$TMP/out")" "143/total," "a signal"
 	attach "$TARGET" --count -- nosuchcommand
 	eq "$STATUS $(tail -n 1 "$TMP/err")" "127 ocaml-probes: nosuchcommand: No such file or directory"
-	eq "$(cat "$TMP/out")" "" "totals of a command that did not run"
+	eq "$(<"$TMP/out")" "" "totals of a command that did not run"
 	attach "$TARGET" --count -- /etc/passwd
 	eq "$STATUS $(tail -n 1 "$TMP/err")" "126 ocaml-probes: /etc/passwd: Permission denied"
 	eq "$(int3_count "$TARGET")" 0 "int3 left"
@@ -111,9 +111,9 @@ END
 	# shellcheck disable=SC2016
 	python3 "$TMP/press.py" strace -qq -e trace=kill -e signal=none -o "$TMP/strace" "$TOOL" attach "$TARGET" --count -- \
 		bash -c 'trap "((n++))" INT; echo ready; for i in {1..20}; do sleep 0.02; done; echo "INT: $n"; exit 8' >"$TMP/out"
-	eq "$(cat "$TMP/strace")" "" "signals that the tool has sent"
-	grep -q 'INT: 1$' "$TMP/out" || fail "$(cat "$TMP/out")"
-	eq "$(grep -c '^total, ' "$TMP/out") $(tail -n 1 "$TMP/out" | xargs)" "1 8" "$(cat "$TMP/out")"
+	eq "$(<"$TMP/strace")" "" "signals that the tool has sent"
+	grep -q 'INT: 1$' "$TMP/out" || fail "$(<"$TMP/out")"
+	eq "$(grep -c '^total, ' "$TMP/out") $(tail -n 1 "$TMP/out" | xargs)" "1 8" "$(<"$TMP/out")"
 }
 
 # The tool's own errors are told as well; the command runs to its end.
@@ -136,8 +136,8 @@ test_what_ends_before_the_command() {
 		until [[ $(waits) -gt $before ]]; do sleep 0.02; done
 		echo end; exit 3'
 	eq "$STATUS $(head -n 1 "$TMP/out")" "3 end" "the target has ended"
-	grep -qx "ocaml-probes: pid $TARGET has ended" "$TMP/err" || fail "$(cat "$TMP/err")"
-	grep -q '^gamma ' "$TMP/out" || fail "$(cat "$TMP/out")"
+	grep -qx "ocaml-probes: pid $TARGET has ended" "$TMP/err" || fail "$(<"$TMP/err")"
+	grep -q '^gamma ' "$TMP/out" || fail "$(<"$TMP/out")"
 }
 
 # Handlers are on while the command runs.

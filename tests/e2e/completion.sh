@@ -95,7 +95,7 @@ test_looks_at_one_process() {
 	need_command strace
 	start_services
 	strace -f -qq -e trace=openat -o "$TMP/opened" "$TOOL" complete attach -pid "$SERVICE" -enable '' >"$TMP/names"
-	grep -q cache_hit "$TMP/names" || fail "$(cat "$TMP/names")"
+	grep -q cache_hit "$TMP/names" || fail "$(<"$TMP/names")"
 	eq "$(grep -o '"/proc/[0-9]*/' "$TMP/opened" | sort -u)" "\"/proc/$SERVICE/" "processes"
 }
 

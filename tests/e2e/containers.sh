@@ -55,7 +55,7 @@ start_container() { # NAME CGROUP [CONTAINER.PY-ARG...]
 		--cgroup "$CGROUPS/$cgroup" "$@" "${PROGRAM:-/app/service}" --wait
 	await_line ready
 	wait_for "[[ -e '$TMP/$name.pid' ]]"
-	PID=$(cat "$TMP/$name.pid")
+	PID=$(<"$TMP/$name.pid")
 }
 
 # The containers `one` and `two` of a pod, of the same image.
@@ -121,7 +121,7 @@ attach() {
 	TARGET=$ONE go 10
 	TARGET=$TWO go 100
 	kill -INT "$counting"
-	wait "$counting" || fail "$(cat "$TMP/err")"
+	wait "$counting" || fail "$(<"$TMP/err")"
 	eq "$(totals | grep -E '^(plain|odd) ')" "odd 10
 plain 10" "hits"
 	matches "$(tail -n 1 "$TMP/counts")" '"start":"plain","stop":"odd","count":10,'
@@ -163,11 +163,11 @@ serve() {
 
 	status=$(order '"exe": "/app/service"')
 	eq "$status" 404 "status of an order that does not say which"
-	grep -q "container_id" "$TMP/reply" || fail "replied: $(cat "$TMP/reply")"
+	grep -q "container_id" "$TMP/reply" || fail "replied: $(<"$TMP/reply")"
 	eq "$(order '"exe": "/app/service", "container_id": "'"$ID1"'"')" 200 "status"
 	eq "$("$TOOL" info -pid "$PID1" | grep '^plain ')$("$TOOL" info -pid "$PID2" | grep '^plain ')" \
 		"plain enabledplain disabled" "handlers"
-	matches "$(cat "$TMP/serve.err")" 'handlers of plain in /app/service \[111111111111\] on: 1 process'
+	matches "$(<"$TMP/serve.err")" 'handlers of plain in /app/service \[111111111111\] on: 1 process'
 }
 
 # The status of an order to switch the handlers of `plain` on in the program that MEMBERS name.
@@ -325,7 +325,7 @@ serve_as_daemonset() { # CAPS
 	: >"$TMP/serve.err"
 	background bash -c 'as_daemonset "$@"' - "$1" "$TOOL" "${args[@]}" 2>>"$TMP/serve.err"
 	SERVER=$!
-	wait_for 'grep -q " serving http" "$TMP/serve.err" || ! kill -0 "$SERVER" 2>/dev/null'
+	wait_for 'has_text "$TMP/serve.err" " serving http" || ! kill -0 "$SERVER" 2>/dev/null'
 	PORT=$(sed -n 's|.* serving http://.*:\([0-9]*\)/$|\1|p' "$TMP/serve.err")
 	URL=http://127.0.0.1:$PORT/
 }
@@ -346,10 +346,10 @@ capabilities_of_the_daemonset() {
 	PROGRAM=/app/private/service start_container one "$POD_CGROUP/cri-containerd-$ID1.scope" --user 60123
 	all=$(manifest '["," + ",".join("+" + name.lower() for name in it["securityContext"]["capabilities"]["add"])]')
 	serve_as_daemonset "$all"
-	[[ -n $PORT ]] || fail "said: $(cat "$TMP/serve.err")"
+	[[ -n $PORT ]] || fail "said: $(<"$TMP/serve.err")"
 	go 7
 	get metrics | finds -xF "ocaml_probes_hits_total{probe=\"plain\",exe=\"/app/private/service\",pod_uid=\"$POD\",$IN1} 7" ||
-		fail "metrics: $(get metrics | grep plain) $(cat "$TMP/serve.err")"
+		fail "metrics: $(get metrics | grep plain) $(<"$TMP/serve.err")"
 	eq "$(get healthz -H 'Host: 10.0.0.7:9464')" ok "healthz, as the kubelet asks"
 	end_server
 	eq "$SERVER_STATUS" 0 "status"
@@ -361,10 +361,10 @@ capabilities_of_the_daemonset() {
 		+bpf | +perfmon)
 			SERVER_STATUS=0
 			wait "$SERVER" || SERVER_STATUS=$?
-			eq "$SERVER_STATUS" 3 "status without $capability: $(cat "$TMP/serve.err")"
+			eq "$SERVER_STATUS" 3 "status without $capability: $(<"$TMP/serve.err")"
 			;;
 		*)
-			[[ -n $PORT ]] || fail "without $capability: $(cat "$TMP/serve.err")"
+			[[ -n $PORT ]] || fail "without $capability: $(<"$TMP/serve.err")"
 			eq "$(get metrics | grep -c '^ocaml_probes_up{' || :)" 0 "programs found without $capability"
 			end_server
 			;;
@@ -376,7 +376,7 @@ capabilities_of_the_daemonset() {
 }
 
 test_manifests() {
-	holds python3 "$ROOT/tests/e2e/check_manifests.py" "$MANIFESTS" "$O" >"$TMP/out" 2>&1 || fail "$(cat "$TMP/out")"
+	holds python3 "$ROOT/tests/e2e/check_manifests.py" "$MANIFESTS" "$O" >"$TMP/out" 2>&1 || fail "$(<"$TMP/out")"
 }
 
 # Faults that would stay unnoticed until somebody applies the files.

@@ -29,7 +29,7 @@ check_exact() { # PROGRAM
 	tell go
 	await_line '# in_loop was seen.*' 60
 	tell quit
-	wait "$COUNTING" || fail "status $?: $(cat "$TMP/counting.err")"
+	wait "$COUNTING" || fail "status $?: $(<"$TMP/counting.err")"
 	finish_target
 	eq "$(totals)" "$(handler_runs)" "hits counted and handlers' own counts"
 	eq "$(totals | wc -l)" 8 "probes"
@@ -192,7 +192,7 @@ test_intervals_add_up() {
 			END { for (n in all) print n, (part[n] > 0 && part[n] <= all[n])
 			      d = all["alpha"] - all["beta"]; print "same time", (d >= -2 && d <= 2) }' |
 		sort >"$TMP/sums"
-	eq "$(cat "$TMP/sums")" "alpha 1
+	eq "$(<"$TMP/sums")" "alpha 1
 beta 1
 gamma 1
 same time 1"
@@ -252,15 +252,15 @@ test_the_first_thread_has_ended() {
 	for flags in --count '--count --children' '--time reused,states_only' '--count --by-site'; do
 		# shellcheck disable=SC2086 # several words
 		"$TOOL" attach -pid "$thread" $flags --json --for 0.3s >"$TMP/json"
-		tail -n 1 "$TMP/json" | finds -E '"(hits|starts)":[1-9]' || fail "$flags: $(cat "$TMP/json")"
+		tail -n 1 "$TMP/json" | finds -E '"(hits|starts)":[1-9]' || fail "$flags: $(<"$TMP/json")"
 	done
 	"$TOOL" attach -pid "$thread" --count --by-process --json --for 0.3s >"$TMP/json"
-	tail -n 1 "$TMP/json" | finds "\"hits\":[1-9][0-9]*,.*\"pid\":$first," || fail "$(cat "$TMP/json")"
+	tail -n 1 "$TMP/json" | finds "\"hits\":[1-9][0-9]*,.*\"pid\":$first," || fail "$(<"$TMP/json")"
 	start_counting "$thread" --json
 	kill -KILL "$first"
 	wait "$COUNTING"
-	grep -q 'has ended' "$TMP/counting.err" || fail "$(cat "$TMP/counting.err")"
-	[[ $(totals | wc -l) -eq 2 ]] || fail "no totals: $(cat "$TMP/counts")"
+	grep -q 'has ended' "$TMP/counting.err" || fail "$(<"$TMP/counting.err")"
+	[[ $(totals | wc -l) -eq 2 ]] || fail "no totals: $(<"$TMP/counts")"
 }
 
 # A living process by any of its threads.
@@ -271,7 +271,7 @@ test_named_by_another_thread() {
 	await_line ready
 	thread=$(find "/proc/$TARGET/task" -mindepth 1 -maxdepth 1 ! -name "$TARGET" -printf '%f\n' | head -n 1)
 	"$TOOL" attach "${ENGINE_FLAGS[@]}" -pid "$thread" --count --by-process --json --for 0.3s >"$TMP/json"
-	tail -n 1 "$TMP/json" | finds "\"hits\":[1-9][0-9]*,.*\"pid\":$TARGET," || fail "$(cat "$TMP/json")"
+	tail -n 1 "$TMP/json" | finds "\"hits\":[1-9][0-9]*,.*\"pid\":$TARGET," || fail "$(<"$TMP/json")"
 }
 
 test_wrong_use() {

@@ -58,11 +58,11 @@ test_service_unit() {
 	need_command systemd-analyze
 	local_unit
 	systemd-analyze verify --man=no "$TMP/ocaml-probes-serve.service" >"$TMP/verify" 2>&1 ||
-		fail "$(cat "$TMP/verify")"
-	eq "$(cat "$TMP/verify")" "" "what verify says"
+		fail "$(<"$TMP/verify")"
+	eq "$(<"$TMP/verify")" "" "what verify says"
 	# Of 10; 2.0 when it was written.
 	systemd-analyze security --no-pager --offline=true --threshold=25 \
-		"$TMP/ocaml-probes-serve.service" >"$TMP/security" || fail "$(cat "$TMP/security")"
+		"$TMP/ocaml-probes-serve.service" >"$TMP/security" || fail "$(<"$TMP/security")"
 	tail -n 1 "$TMP/security"
 	matches "$(unit_says MemoryMax) $(unit_says TasksMax)" '^[0-9]+G [0-9]+$' "bounds"
 }

@@ -47,7 +47,7 @@ test_rare_names() {
 		end
 		let optional ?(by = 1) x = x + by
 	ML
-	(cd "$TMP" && ocamlopt -g -inline 0 -linkall mylib__Rare.ml -o rare 2>warnings) || fail "$(cat "$TMP/warnings")"
+	(cd "$TMP" && ocamlopt -g -inline 0 -linkall mylib__Rare.ml -o rare 2>warnings) || fail "$(<"$TMP/warnings")"
 	demangled "$TMP/rare"
 	nm "$TMP/rare" | sed -n 's/.* [Tt] //p' | "$TMP/demangle" | sed -n '/fun_/!s/^Mylib\.Rare\.//p' | sort -u >"$TMP/names"
 	eq "$(paste -sd' ' "$TMP/names")" \
@@ -86,7 +86,7 @@ build_structured() {
 
 test_structured_names_in_the_tool() {
 	build_structured
-	[[ $(wc -l <"$TMP/names") -ge 6 ]] || fail "$(cat "$TMP/names")"
+	[[ $(wc -l <"$TMP/names") -ge 6 ]] || fail "$(<"$TMP/names")"
 	"$TOOL" functions -prog "$TMP/service" --json 'Service\.' >"$TMP/json"
 	python3 -c '
 import json, re, sys

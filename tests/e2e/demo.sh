@@ -15,7 +15,7 @@ test_demo() {
 	"$ROOT/tools/demo" "$O" >"$TMP/out" 2>"$TMP/err" || fail "$(cat "$TMP/out" "$TMP/err")"
 	grep -qx 'request_start disabled' "$TMP/out"
 	grep -q 'request [0-9]* for [0-9]* is done' "$TMP/out"
-	(($(awk '$1 == "request_done" && NF == 3 { print $2 }' "$TMP/out") > 100)) || fail "$(cat "$TMP/out")"
+	(($(awk '$1 == "request_done" && NF == 3 { print $2 }' "$TMP/out") > 100)) || fail "$(<"$TMP/out")"
 	check_leak "$TMP/out" "$O/leak.html"
 	eq "$(tail -n 1 "$TMP/out")" "Done: listed, switched on, counted, timed, switched off, while the program ran."
 	# Of ours: other lanes may have the name on a command line of theirs.
@@ -32,9 +32,9 @@ test_demo_without_privileges() {
 	cp "$ROOT/tools/demo" "$TMP/tools"
 	env -u TMP setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --inh-caps=-all \
 		"$TMP/tools/demo" "$TMP/build" >"$TMP/out" 2>"$TMP/err" || fail "$(cat "$TMP/out" "$TMP/err")"
-	matches "$(cat "$TMP/err")" "engine: inside, since BPF is not available: .*lacks CAP_BPF and CAP_PERFMON"
-	(($(awk '$1 == "request_done" && NF == 3 { print $2 }' "$TMP/out") > 100)) || fail "$(cat "$TMP/out")"
-	matches "$(cat "$TMP/out")" "only the kernel reads arguments"
+	matches "$(<"$TMP/err")" "engine: inside, since BPF is not available: .*lacks CAP_BPF and CAP_PERFMON"
+	(($(awk '$1 == "request_done" && NF == 3 { print $2 }' "$TMP/out") > 100)) || fail "$(<"$TMP/out")"
+	matches "$(<"$TMP/out")" "only the kernel reads arguments"
 	check_leak "$TMP/out"
 	eq "$(tail -n 1 "$TMP/out")" \
 		"Done: listed, switched on, counted, timed, switched off, while the program ran."

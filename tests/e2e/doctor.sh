@@ -53,7 +53,7 @@ doctor() { # STATUS [FLAG...]
 # Does a line that the doctor printed match RE?
 says() { # RE
 	grep -qE -- "$1" "$TMP/doctor" || fail "no line matches $1:
-$(cat "$TMP/doctor")"
+$(<"$TMP/doctor")"
 }
 
 json_valid() { # FILE
@@ -78,7 +78,7 @@ PY
 			eq "$(sort "$TMP/found")" "$(sort "$TMP/want")" "$variant: sites"
 			eq "$(wc -l <"$TMP/table")" $(($(wc -l <"$TMP/want") + 1)) "$variant: lines"
 			matches "$(head -n 1 "$TMP/table")" '^PROBE +STATE +NOP +OPCODE ' "header"
-			[[ $variant = *-stripped ]] || matches "$(cat "$TMP/json")" '"symbol":"fixture_round\+0x' "symbol"
+			[[ $variant = *-stripped ]] || matches "$(<"$TMP/json")" '"symbol":"fixture_round\+0x' "symbol"
 			quit_target
 		done
 	done
@@ -100,10 +100,10 @@ test_nothing_wrong() {
 		start_fixture "$fixture"
 		before=$(memory_of "$TARGET")
 		doctor 0
-		eq "$(cat "$TMP/doctor")" "" "$fixture: findings"
+		eq "$(<"$TMP/doctor")" "" "$fixture: findings"
 		"$TOOL" attach -pid "$TARGET" -enable-all
 		doctor 0 --fix
-		eq "$(cat "$TMP/doctor")" "" "$fixture: findings when on"
+		eq "$(<"$TMP/doctor")" "" "$fixture: findings when on"
 		"$TOOL" attach -pid "$TARGET" -disable-all
 		eq "$(memory_of "$TARGET")" "$before" "$fixture: text and semaphores"
 		quit_target
@@ -225,14 +225,14 @@ gdb_attached() {
 	wait_for '[[ $(read_bytes "$TARGET" "'"$site"'" 1) = " cc" ]]' 20
 	"$TOOL" info -pid "$TARGET" --sites >"$TMP/table" 2>"$TMP/err"
 	matches "$(grep '^plain ' "$TMP/table")" '^plain +off +cc +3d +int3 '
-	matches "$(cat "$TMP/err")" 'is being traced by pid [0-9]+ \(gdb\)'
+	matches "$(<"$TMP/err")" 'is being traced by pid [0-9]+ \(gdb\)'
 	matches "$("$TOOL" info -pid "$TARGET" --json)" '"tracer":\{"pid":[0-9]+,"name":"gdb"\}'
 	doctor 0
 	says '^note: uprobes or breakpoints are on 1 site of 1 probe, which is no disagreement: 1 of an unknown program, perhaps pid [0-9]+ \(gdb\)$'
 	read -r site _ < <(expected_sites v1 odd)
 	poke $((site + 1)) 0xe8
 	doctor 6 --fix
-	matches "$(cat "$TMP/doctor.err")" 'being traced by pid [0-9]+ \(gdb\)'
+	matches "$(<"$TMP/doctor.err")" 'being traced by pid [0-9]+ \(gdb\)'
 	kill %?gdb
 }
 
@@ -255,7 +255,7 @@ a_child_is_no_holder() {
 	pid=$(pgrep -f "^$tool attach" | sort -n | head -n 1)
 	wait_for '[[ $(pgrep -f "^'"$tool"' attach" | wc -l) -eq 2 ]]'
 	doctor 0
-	eq "$(cat "$TMP/doctor")" "note: uprobes or breakpoints are on $sites sites of 3 probes, which is no disagreement: pid $pid (ocaml-probes) has $sites"
+	eq "$(<"$TMP/doctor")" "note: uprobes or breakpoints are on $sites sites of 3 probes, which is no disagreement: pid $pid (ocaml-probes) has $sites"
 	pkill -KILL -f "^$tool attach"
 }
 
@@ -272,11 +272,11 @@ holders() {
 	await_line ready
 	sites=$("$TOOL" info "$TARGET" --sites | sed 1d | wc -l)
 	doctor 0
-	eq "$(cat "$TMP/doctor")" "" "without a holder"
+	eq "$(<"$TMP/doctor")" "" "without a holder"
 	start_counting "$TARGET"
 	pid=$COUNTING
 	doctor 0
-	eq "$(cat "$TMP/doctor")" "note: uprobes or breakpoints are on $sites sites of 3 probes, which is no disagreement: pid $pid (ocaml-probes) has $sites"
+	eq "$(<"$TMP/doctor")" "note: uprobes or breakpoints are on $sites sites of 3 probes, which is no disagreement: pid $pid (ocaml-probes) has $sites"
 	doctor 0 --json
 	json_valid "$TMP/doctor"
 	says "\"holders\":\\[\\{\"pid\":$pid,\"name\":\"ocaml-probes\",\"sites\":$sites,\"certain\":true\\}\\]"
@@ -285,26 +285,26 @@ holders() {
 	start_target "$program"
 	await_line ready
 	doctor 0
-	eq "$(cat "$TMP/doctor")" "" "the other process"
+	eq "$(<"$TMP/doctor")" "" "the other process"
 	"$TOOL" attach --exe "$program" --count=alpha,gamma --keep "$name" -q
 	doctor 0
-	eq "$(cat "$TMP/doctor")" "note: uprobes or breakpoints are on 2 sites of 2 probes, which is no disagreement: the kept meter '$name' has 2"
+	eq "$(<"$TMP/doctor")" "note: uprobes or breakpoints are on 2 sites of 2 probes, which is no disagreement: the kept meter '$name' has 2"
 	TARGET=$first
 	doctor 0
-	eq "$(cat "$TMP/doctor")" "note: uprobes or breakpoints are on $sites sites of 3 probes, which is no disagreement: pid $pid (ocaml-probes) has $sites, the kept meter '$name' has 2"
+	eq "$(<"$TMP/doctor")" "note: uprobes or breakpoints are on $sites sites of 3 probes, which is no disagreement: pid $pid (ocaml-probes) has $sites, the kept meter '$name' has 2"
 	# Nor is one of the same bytes in another file of the same name.
 	mkdir "$TMP/elsewhere"
 	cp "$program" "$TMP/elsewhere"
 	background "$TOOL" attach --budget none --exe "$TMP/elsewhere/loop" --count >"$TMP/elsewhere/counts" 2>&1
 	other=$!
-	wait_for 'grep -q "counting [0-9]* probes" "$TMP/elsewhere/counts"'
+	wait_for 'has_text "$TMP/elsewhere/counts" "counting [0-9]* probes"'
 	doctor 0
-	eq "$(cat "$TMP/doctor")" "note: uprobes or breakpoints are on $sites sites of 3 probes, which is no disagreement: pid $pid (ocaml-probes) has $sites, the kept meter '$name' has 2"
+	eq "$(<"$TMP/doctor")" "note: uprobes or breakpoints are on $sites sites of 3 probes, which is no disagreement: pid $pid (ocaml-probes) has $sites, the kept meter '$name' has 2"
 	kill -INT "$pid" "$other"
 	wait "$pid" "$other"
 	"$TOOL" detach "$name" >/dev/null
 	doctor 0
-	eq "$(cat "$TMP/doctor")" "" "when all have ended"
+	eq "$(<"$TMP/doctor")" "" "when all have ended"
 }
 
 test_bpftrace_attached() {
@@ -326,7 +326,7 @@ bpftrace_attached() {
 	says "^note: uprobes or breakpoints are on 1 site of 1 probe, which is no disagreement: (pid $BPFTRACE \(bpftrace\) has 1|1 of an unknown program, perhaps .*pid $BPFTRACE \(bpftrace\).*)$"
 	end_bpftrace
 	doctor 0
-	eq "$(cat "$TMP/doctor")" "" "findings after bpftrace"
+	eq "$(<"$TMP/doctor")" "" "findings after bpftrace"
 }
 
 # The tool killed in each phase: one --fix makes all agree.
@@ -374,7 +374,7 @@ journal() { # TOOL-PID TOOL-START DONE LINE...
 	start=$(start_of "$TARGET")
 	{
 		echo "ocaml-probes journal 3"
-		echo "boot $(cat /proc/sys/kernel/random/boot_id)"
+		echo "boot $(</proc/sys/kernel/random/boot_id)"
 		echo "pid-namespace $(readlink /proc/self/ns/pid | tr -dc 0-9)"
 		echo "process $TARGET $start"
 		echo "program 0"
@@ -407,7 +407,7 @@ test_what_a_killed_tool_left_on() {
 	# Announced, but killed before the deed.
 	journal 4194303 1 0 'enable once 0 1' 'disable started_on 1 0'
 	doctor 0 --fix
-	eq "$(cat "$TMP/doctor")$(ls "$TMP/run/ocaml-probes")" "" "findings, journals"
+	eq "$(<"$TMP/doctor")$(ls "$TMP/run/ocaml-probes")" "" "findings, journals"
 	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
 	# Its tool lives.
 	journal $$ "$(start_of $$)" 1 'disable once 1 0'
@@ -416,10 +416,10 @@ test_what_a_killed_tool_left_on() {
 	# Damaged journals are left out.
 	journal 4194303 1 1 'enable on;ce 0 1'
 	doctor 0 --fix
-	matches "$(cat "$TMP/doctor.err")" 'warning: .*is damaged'
+	matches "$(<"$TMP/doctor.err")" 'warning: .*is damaged'
 	chmod 755 "$TMP/run/ocaml-probes"
 	doctor 0
-	matches "$(cat "$TMP/doctor.err")" 'warning: .*is not used'
+	matches "$(<"$TMP/doctor.err")" 'warning: .*is not used'
 	chmod 700 "$TMP/run/ocaml-probes"
 	quit_target
 	eq "$TARGET_STATUS" 0 "status"
@@ -498,8 +498,8 @@ test_root_finds_another_users_journal() {
 	tool=$!
 	wait_for 'grep -qsx "progress 0000000001 0000000001" '"$dir"'/* || ! kill -0 '"$tool"
 	if ! kill -KILL "$tool" 2>/dev/null; then
-		grep -q 'Yama\|/run/user' "$TMP/for" && skip "$(cat "$TMP/for")"
-		fail "$(cat "$TMP/for")"
+		grep -q 'Yama\|/run/user' "$TMP/for" && skip "$(<"$TMP/for")"
+		fail "$(<"$TMP/for")"
 	fi
 	wait "$tool" || :
 	# About somebody else's process it is not asked.
@@ -519,10 +519,10 @@ start_other_and_claim() { # DIR
 	other=$TARGET
 	"$TOOL" attach -pid "$other" -enable plain
 	sed "s/^process .*/process $other $(start_of "$other")/" "$1/$mine".* >"$1/$other.1.1"
-	grep -q "^process $other " "$1/$other.1.1" || fail "$(cat "$1/$other.1.1")"
+	grep -q "^process $other " "$1/$other.1.1" || fail "$(<"$1/$other.1.1")"
 	chown 65532:65532 "$1/$other.1.1"
 	doctor 0
-	eq "$(cat "$TMP/doctor")" "" "what a user says about root's process"
+	eq "$(<"$TMP/doctor")" "" "what a user says about root's process"
 	TARGET=$mine
 	rm "$1/$other.1.1"
 }
@@ -534,7 +534,7 @@ test_mistakes() {
 	check_error 2 "no such option" info -pid 1 --fix
 	TARGET=$$
 	doctor 0
-	matches "$(cat "$TMP/doctor.err")" "has no OCaml probes"
+	matches "$(<"$TMP/doctor.err")" "has no OCaml probes"
 }
 
 # A tool with sanitizers starts eight times slower: the long tests run these cases (tests/parts.py, builds).

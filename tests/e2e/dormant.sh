@@ -84,8 +84,8 @@ test_arguments() {
 		await_line ready
 		"$TOOL" info -pid "$TARGET" --sites --json | grep -o '"args":"[^"]*"\|"linked":"[^"]*"' >"$TMP/$program.args"
 	done
-	[[ $(grep -c '"args":"-\?8' "$TMP/linked.args") -gt 8 ]] || fail "$(cat "$TMP/linked.args")"
-	eq "$(cat "$TMP/plain.args")" "$(cat "$TMP/linked.args")" "sites and arguments"
+	[[ $(grep -c '"args":"-\?8' "$TMP/linked.args") -gt 8 ]] || fail "$(<"$TMP/linked.args")"
+	eq "$(<"$TMP/plain.args")" "$(<"$TMP/linked.args")" "sites and arguments"
 }
 
 test_handlers_run_at_each_hit() {
@@ -120,7 +120,7 @@ test_trace() {
 		"$TOOL" trace -prog "$P/${program}_plain" -enable-all 2>&1 | cat >"$TMP/dormant"
 		"$P/${program}_plain" >"$TMP/off" 2>&1
 		[[ $(wc -l <"$TMP/linked") -gt $(wc -l <"$TMP/off") ]] || fail "$program: no handler ran"
-		eq "$(cat "$TMP/dormant")" "$(cat "$TMP/linked")" "$program"
+		eq "$(<"$TMP/dormant")" "$(<"$TMP/linked")" "$program"
 	done
 	eq "$("$TOOL" trace -prog "$P/queries_plain" -enable switched | grep switched)" \
 		$'switched true\nswitched true\nswitched handler=11 expected=11' "queries"
@@ -259,7 +259,7 @@ test_sigkill_and_doctor() {
 	kill -KILL "$i"
 	wait "$i" || :
 	"$TOOL" doctor -pid "$TARGET" --fix >"$TMP/doctor" || :
-	grep -q alpha "$TMP/doctor" || fail "doctor said: $(cat "$TMP/doctor")"
+	grep -q alpha "$TMP/doctor" || fail "doctor said: $(<"$TMP/doctor")"
 	eq "$(dormant_memory "$TARGET")" "$before" "code and counters"
 	tell quit
 	finish_target
@@ -276,7 +276,7 @@ test_doctor_repairs() {
 	eq "$(read_bytes "$TARGET" $((address + 11)) 1)" " 75"
 	printf '\x74' | dd of="/proc/$TARGET/mem" bs=1 seek=$((address + 11)) conv=notrunc status=none
 	"$TOOL" doctor -pid "$TARGET" >"$TMP/doctor" && fail "nothing found"
-	grep -q 'alpha.*1 of 1 sites are on, but its semaphore is 0' "$TMP/doctor" || fail "$(cat "$TMP/doctor")"
+	grep -q 'alpha.*1 of 1 sites are on, but its semaphore is 0' "$TMP/doctor" || fail "$(<"$TMP/doctor")"
 	"$TOOL" doctor -pid "$TARGET" --fix >/dev/null || :
 	eq "$(dormant_memory "$TARGET")" "$before" "code and counters"
 }
@@ -352,8 +352,8 @@ test_arguments_of_hits() {
 		print_hits "$program"
 		sed -n 's/.* \(request_st[a-z]* .*\)/\1/p' "$TMP/$program.out" | sort >"$TMP/$program"
 	done
-	[[ $(wc -l <"$TMP/requests") -gt 30 ]] || fail "$(cat "$TMP/requests.out")"
-	eq "$(cat "$TMP/requests_plain")" "$(cat "$TMP/requests")" "hits"
+	[[ $(wc -l <"$TMP/requests") -gt 30 ]] || fail "$(<"$TMP/requests.out")"
+	eq "$(<"$TMP/requests_plain")" "$(<"$TMP/requests")" "hits"
 	for program in requests requests_plain; do
 		print_hits "$program" --json
 	done
@@ -376,7 +376,7 @@ hint: \`ocaml-probes functions -prog $P/loop_bare\` lists what \`attach --count=
 	! strace -o "$TMP/strace" -e trace=pread64 "$TOOL" bpftrace -prog /bin/bash count alpha 2>"$TMP/err" || fail "it has probes"
 	finds 'has no OCaml probes' "$TMP/err"
 	[[ $(awk '{ sum += $NF } END { print sum }' "$TMP/strace") -lt 131072 ]] ||
-		fail "it reads much: $(cat "$TMP/strace")"
+		fail "it reads much: $(<"$TMP/strace")"
 }
 
 # Some of the language suite, where code and handlers do not leave each other alone; all of it, on any
@@ -385,7 +385,7 @@ test_language_suite() {
 	DORMANT=yes BARE=no SUITE_OUT=$TMP/suite TOGGLES=100 \
 		PROGRAMS='big_functions gc_stress live_values nested_probes plugins raising_handlers signals toplevel' \
 		bash "$ROOT/tests/e2e/suite.sh" test_build test_on test_toggled >"$TMP/log" 2>&1 ||
-		fail "$(cat "$TMP/log")"
+		fail "$(<"$TMP/log")"
 }
 
 run_tests "$@"

@@ -17,8 +17,8 @@ inject() { # FAULT COMMAND...
 	timeout --kill-after=5 600 strace -f -qq -o "$TMP/injected" -e trace="${1%%:*}" --inject="$1" "${@:2}" \
 		>"$TMP/out" 2>"$TMP/err" || STATUS=$?
 	asserted
-	[[ $STATUS -ne 124 && $STATUS -ne 137 ]] || fail "$1: ${*:2} does not end: $(cat "$TMP/err")"
-	[[ $STATUS -lt 128 ]] || fail "$1: ${*:2}: status $STATUS: $(cat "$TMP/err")"
+	[[ $STATUS -ne 124 && $STATUS -ne 137 ]] || fail "$1: ${*:2} does not end: $(<"$TMP/err")"
+	[[ $STATUS -lt 128 ]] || fail "$1: ${*:2}: status $STATUS: $(<"$TMP/err")"
 	grep -q '(INJECTED)' "$TMP/injected" || fail "$1: ${*:2}: it made no such call"
 }
 
@@ -42,8 +42,8 @@ check_switch() { # FAULT
 	if [[ $STATUS -eq 0 ]]; then
 		eq "$(states)" "$after" "$1: states"
 	else
-		eq "$(states)" "$before" "$1: states after: $(cat "$TMP/err")"
-		grep -q 'ocaml-probes: ' "$TMP/err" || fail "$1: nothing was said: $(cat "$TMP/err")"
+		eq "$(states)" "$before" "$1: states after: $(<"$TMP/err")"
+		grep -q 'ocaml-probes: ' "$TMP/err" || fail "$1: nothing was said: $(<"$TMP/err")"
 	fi
 	! grep -qE '^State:.[Tt]|^TracerPid:.[1-9]' /proc/"$TARGET"/task/*/status || fail "$1: left stopped"
 }
@@ -87,7 +87,7 @@ test_endless_eintr_at_the_start() {
 			eq "$(awk -F'[= ]' '/handler=/ && $3 != $5' "$TMP/out")" "" "$fault: handlers that did not run at each hit"
 			finds '^plain handler=10 hits=10$' "$TMP/out"
 		else
-			eq "$status $(cat "$TMP/out")" "1 " "$fault: status, and what the program wrote"
+			eq "$status $(<"$TMP/out")" "1 " "$fault: status, and what the program wrote"
 		fi
 	done
 }
@@ -98,7 +98,7 @@ test_endless_eintr_while_waiting() {
 	start_disabled
 	inject ppoll:error=EINTR "$TOOL" attach -pid "$TARGET" -enable-all --for 1h
 	[[ $STATUS -ne 0 ]] || fail "it waited"
-	grep -q 'waiting: Interrupted' "$TMP/err" || fail "$(cat "$TMP/err")"
+	grep -q 'waiting: Interrupted' "$TMP/err" || fail "$(<"$TMP/err")"
 	eq "$(states)" disabled "switched back"
 	quit_target
 }
@@ -129,8 +129,8 @@ test_endless_eintr_in_the_view() {
 	await_line ready
 	TERM=xterm timeout --kill-after=5 600 script -qec "strace -qq -f -o '$TMP/calls' -e trace=poll,ppoll \
 		--inject=poll,ppoll:error=EINTR '$TOOL' top -pid $TARGET" /dev/null </dev/null >"$TMP/out" 2>&1 || status=$?
-	[[ $status -ne 0 && $status -lt 124 ]] || fail "status $status: $(cat "$TMP/out")"
-	holds grep -aq 'Interrupted system call' "$TMP/out" || fail "$(cat "$TMP/out")"
+	[[ $status -ne 0 && $status -lt 124 ]] || fail "status $status: $(<"$TMP/out")"
+	holds grep -aq 'Interrupted system call' "$TMP/out" || fail "$(<"$TMP/out")"
 	[[ $(grep -c EINTR "$TMP/calls") -ge 1000 ]] || fail "$(grep -c EINTR "$TMP/calls") interruptions"
 	quit_target
 }
@@ -156,11 +156,11 @@ test_a_thread_that_seems_to_have_ended() {
 	start_disabled
 	for when in 1 2 3; do
 		check_switch "ptrace:error=ESRCH:when=$when"
-		eq "$STATUS" 0 "ESRCH once, at call $when: $(cat "$TMP/err")"
+		eq "$STATUS" 0 "ESRCH once, at call $when: $(<"$TMP/err")"
 	done
 	check_switch ptrace:error=ESRCH
-	[[ $STATUS -ne 0 && $STATUS -ne 5 ]] || fail "status $STATUS: $(cat "$TMP/err")"
-	matches "$(cat "$TMP/err")" "pid $TARGET \(v1\): thread $TARGET \(state .\) cannot be traced: No such process"
+	[[ $STATUS -ne 0 && $STATUS -ne 5 ]] || fail "status $STATUS: $(<"$TMP/err")"
+	matches "$(<"$TMP/err")" "pid $TARGET \(v1\): thread $TARGET \(state .\) cannot be traced: No such process"
 	quit_target
 }
 
@@ -175,8 +175,8 @@ test_order_of_writes() {
 		sed -n 's/^.*pwrite64([0-9]*, ".*", 1, .*/s/p;s/^.*process_vm_writev(.*/c/p' "$TMP/calls" | uniq | xargs \
 			>"$TMP/$action"
 	done
-	eq "$(cat "$TMP/enable")" "s c"
-	eq "$(cat "$TMP/disable")" "c s"
+	eq "$(<"$TMP/enable")" "s c"
+	eq "$(<"$TMP/disable")" "c s"
 	quit_target
 }
 

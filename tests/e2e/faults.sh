@@ -41,7 +41,7 @@ test_looking() {
 # A run that injects nothing is no success.
 test_unknown_scenario() {
 	need_root
-	! holds "$ROOT/tools/faults/run" "$O" --select nosuch >"$TMP/out" || fail "$(cat "$TMP/out")"
+	! holds "$ROOT/tools/faults/run" "$O" --select nosuch >"$TMP/out" || fail "$(<"$TMP/out")"
 }
 
 run_tests "$@"

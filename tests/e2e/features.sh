@@ -29,7 +29,7 @@ start_features() { # FEATURE
 	FEATURE=$1
 	row FAILED
 	need_counting
-	[[ -e $built/features ]] || "$ROOT/tests/ocaml/features/build" "$O" "$built" >"$TMP/built" 2>&1 || fail "$(cat "$TMP/built")"
+	[[ -e $built/features ]] || "$ROOT/tests/ocaml/features/build" "$O" "$built" >"$TMP/built" 2>&1 || fail "$(<"$TMP/built")"
 	cp "$built/features" "$TMP/features"
 	start_target "$TMP/features"
 	await_line ready
@@ -101,7 +101,7 @@ during() { # ORDER BEGUN [NAME=VALUE...] COMMAND ARG...
 	wait_for 'grep -q "'"$begun"'" "$TMP/err" || has_ended '"$running"
 	has_ended "$running" || order "$it"
 	kill -INT "$running" 2>/dev/null || :
-	wait "$running" || fail "status $?: $(cat "$TMP/err")"
+	wait "$running" || fail "status $?: $(<"$TMP/err")"
 }
 
 # Check $TMP/out by Python: `objects` and `t`, the last one; `said`, the books; names(FRAMES).
@@ -406,14 +406,14 @@ test_profile_gc() {
 	start_features "profile --gc"
 	background "${AT_FAULTS[@]}" "$TOOL" profile -pid "$TARGET" --cpu --folded >"$TMP/cpu" 2>"$TMP/cpu.err"
 	local cpu=$!
-	wait_for 'grep -q sampling "$TMP/cpu.err"'
+	wait_for 'has_text "$TMP/cpu.err" sampling'
 	during "grow 2000000" sampling "${AT_FAULTS[@]}" profile --gc --folded
 	kill -INT "$cpu"
-	wait "$cpu" || fail "$(cat "$TMP/cpu.err")"
+	wait "$cpu" || fail "$(<"$TMP/cpu.err")"
 	grep 'Features\.grow;.*caml_\(alloc_small_dispatch\|gc_dispatch\|check_urgent_gc\|garbage_collection\|poll_gc_work\)' \
 		"$TMP/cpu" | sort >"$TMP/collector" || :
-	holds test -s "$TMP/collector" || fail "the collector had no page faults: $(cat "$TMP/cpu")"
-	eq "$(grep 'Features\.grow;' "$TMP/out" | sort)" "$(cat "$TMP/collector")" "samples of the collector"
+	holds test -s "$TMP/collector" || fail "the collector had no page faults: $(<"$TMP/cpu")"
+	eq "$(grep 'Features\.grow;' "$TMP/out" | sort)" "$(<"$TMP/collector")" "samples of the collector"
 	works
 }
 
@@ -490,8 +490,8 @@ test_doctor() {
 	kill -KILL "$COUNTING"
 	wait "$COUNTING" || :
 	"$TOOL" doctor -pid "$TARGET" >"$TMP/out" || status=$?
-	matches "$status $(cat "$TMP/out")" "^0 note: .*counters|^0 .*inside"
-	"$TOOL" doctor -pid "$TARGET" --fix >"$TMP/out" || fail "status $?: $(cat "$TMP/out")"
+	matches "$status $(<"$TMP/out")" "^0 note: .*counters|^0 .*inside"
+	"$TOOL" doctor -pid "$TARGET" --fix >"$TMP/out" || fail "status $?: $(<"$TMP/out")"
 	check_clean
 	measure "go 10" --count=leaf --engine bpf
 	holds_of_books 'hits["leaf"] == said["probe"]["leaf"]["hits"] == 600'

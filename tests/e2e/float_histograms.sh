@@ -136,15 +136,15 @@ test_text() {
 	measuring csv --count=boxed --hist x --csv
 	measuring json --count=boxed --hist x --json
 	go_measured
-	grep -Eq '^mixed it: 24 ints, mean .*, sum -?[0-9]+; not an int: 16$' "$TMP/out.mixed" || fail "$(cat "$TMP/out.mixed")"
+	grep -Eq '^mixed it: 24 ints, mean .*, sum -?[0-9]+; not an int: 16$' "$TMP/out.mixed" || fail "$(<"$TMP/out.mixed")"
 	grep -Eq '^mixed it: 8 floats, mean \S+, min \S+, max \S+, sum \S+; not a number: 8$' "$TMP/out.mixed" ||
-		fail "$(cat "$TMP/out.mixed")"
+		fail "$(<"$TMP/out.mixed")"
 	line='^boxed x: 36 floats, mean \S+, min \S+, max \S+, sum \S+; nan: 1, inf: 1, -inf: 2; not a number: 0$'
-	grep -Eq "$line" "$TMP/out.boxed" || fail "$(cat "$TMP/out.boxed")"
-	! grep -q ' ints' "$TMP/out.boxed" || fail "ints: $(cat "$TMP/out.boxed")"
+	grep -Eq "$line" "$TMP/out.boxed" || fail "$(<"$TMP/out.boxed")"
+	! grep -q ' ints' "$TMP/out.boxed" || fail "ints: $(<"$TMP/out.boxed")"
 	# Exact zeros have a line; empty lines are left out where there are many.
-	grep -Eq '^ +0 +2 \|@+ +\|$' "$TMP/out.boxed" || fail "$(cat "$TMP/out.boxed")"
-	grep -qx '  \.\.\.' "$TMP/out.boxed" || fail "$(cat "$TMP/out.boxed")"
+	grep -Eq '^ +0 +2 \|@+ +\|$' "$TMP/out.boxed" || fail "$(<"$TMP/out.boxed")"
+	grep -qx '  \.\.\.' "$TMP/out.boxed" || fail "$(<"$TMP/out.boxed")"
 	eq "$(sed -n 's/^ .* \([0-9]\+\) |.*|$/\1/p' "$TMP/out.boxed" | awk "{ n += \$1 } END { print n }")" 36 "in lines"
 	# Other formats say the same.
 	python3 - "$TMP" <<-'EOF2'

@@ -43,7 +43,7 @@ test_several_processes() {
 	start_measuring -pid "${pids[0]}" -pid "${pids[1]}" --count
 	kill -KILL "${pids[0]}" "${pids[1]}"
 	wait "$COUNTING"
-	grep -q 'all 2 processes have ended' "$TMP/counting.err" || fail "$(cat "$TMP/counting.err")"
+	grep -q 'all 2 processes have ended' "$TMP/counting.err" || fail "$(<"$TMP/counting.err")"
 	eq "$(int3_count "${pids[2]}")" 0 "int3 in the third"
 	eq "$(raised_semaphores "${pids[2]}")" 0 "semaphores in the third"
 }
@@ -172,7 +172,7 @@ test_a_plugin_that_comes_later() {
 	start_measuring -pid "$TARGET" --count --json
 	tell "load $HOST/plugin.so"
 	await_line 'done'
-	wait_for 'grep -q "newly loaded files" "$TMP/counting.err"'
+	wait_for 'has_text "$TMP/counting.err" "newly loaded files"'
 	tell 'go 100'
 	wait_for '[[ $(grep -c "^done" "$(output_of)") -eq 2 ]]'
 	stop_measuring
@@ -220,7 +220,7 @@ rounds() { # N
 test_no_probes_yet() {
 	start_bare_host
 	start_measuring -pid "$TARGET" --count --time plugin_only,reused --json
-	eq "$(grep -c 'no probes yet' "$TMP/counting.err")" 1 "said: $(cat "$TMP/counting.err")"
+	eq "$(grep -c 'no probes yet' "$TMP/counting.err")" 1 "said: $(<"$TMP/counting.err")"
 	rounds 100
 	load_plugin 2
 	rounds 1000
@@ -233,8 +233,8 @@ reused 1000" "hits"
 test_no_probe_of_that_name_yet() {
 	start_bare_host
 	start_measuring --exe "$BARE" --count=reused,later --json
-	grep -q "$BARE: no probe 'reused' yet" "$TMP/counting.err" || fail "said: $(cat "$TMP/counting.err")"
-	grep -q "$BARE: no probe 'later' yet" "$TMP/counting.err" || fail "said: $(cat "$TMP/counting.err")"
+	grep -q "$BARE: no probe 'reused' yet" "$TMP/counting.err" || fail "said: $(<"$TMP/counting.err")"
+	grep -q "$BARE: no probe 'later' yet" "$TMP/counting.err" || fail "said: $(<"$TMP/counting.err")"
 	load_plugin 1
 	rounds 1000
 	stop_measuring
@@ -251,9 +251,9 @@ test_no_probes_yet_in_a_new_program() {
 	"$TOOL" trace -prog "$O/tests/ocaml/bare_host" --wait --count --json <"$TMP/in" >"$TMP/all" \
 		2>"$TMP/counting.err" &
 	wait_for 'grep -qx ready "$TMP/all"'
-	eq "$(grep -c 'no probes yet' "$TMP/counting.err")" 1 "said: $(cat "$TMP/counting.err")"
+	eq "$(grep -c 'no probes yet' "$TMP/counting.err")" 1 "said: $(<"$TMP/counting.err")"
 	echo "load $O/tests/ocaml/plugin.cmxs" >&"$to"
-	wait_for 'grep -q " 2 more sites, of newly loaded files" "$TMP/counting.err"'
+	wait_for 'has_text "$TMP/counting.err" " 2 more sites, of newly loaded files"'
 	echo "go 1000" >&"$to"
 	echo quit >&"$to"
 	wait $!
@@ -266,8 +266,8 @@ reused 1000" "hits"
 test_no_probes_yet_cannot_be_kept() {
 	start_bare_host
 	"$TOOL" attach -pid "$TARGET" --count --keep "bare$$" >"$TMP/out" 2>"$TMP/err" && fail "kept"
-	matches "$(cat "$TMP/err")" "'bare$$': $BARE has no probes yet, and a pinned meter does not measure files that are loaded later"
-	eq "$(cat "$TMP/out")" "" "standard output"
+	matches "$(<"$TMP/err")" "'bare$$': $BARE has no probes yet, and a pinned meter does not measure files that are loaded later"
+	eq "$(<"$TMP/out")" "" "standard output"
 }
 
 # Such a program never has any.
@@ -296,13 +296,13 @@ test_budget() {
 	await_line ready
 	"$TOOL" attach -pid "$TARGET" --count --budget 1% --for 60s >"$TMP/counts" 2>"$TMP/err" || status=$?
 	eq "$status" 7 "status"
-	grep -q 'exceeds the budget of 1%' "$TMP/err" || fail "$(cat "$TMP/err")"
+	grep -q 'exceeds the budget of 1%' "$TMP/err" || fail "$(<"$TMP/err")"
 	# Long before the time is over; how long before is a matter of `make bench`.
 	matches "$(head -1 "$TMP/counts")" '^total, [0-9.]+ s$'
-	awk 'NR == 1 { exit !($2 < 60) }' "$TMP/counts" || fail "$(cat "$TMP/counts")"
+	awk 'NR == 1 { exit !($2 < 60) }' "$TMP/counts" || fail "$(<"$TMP/counts")"
 	eq "$(int3_count "$TARGET")" 0 "int3 left"
 	"$TOOL" attach -pid "$TARGET" --count=gamma --budget 100000% --for 300ms >"$TMP/counts"
-	grep -q '^CPU overhead: [0-9]* hits/s x [0-9]* ns per hit = ' "$TMP/counts" || fail "$(cat "$TMP/counts")"
+	grep -q '^CPU overhead: [0-9]* hits/s x [0-9]* ns per hit = ' "$TMP/counts" || fail "$(<"$TMP/counts")"
 }
 
 # Whatever the form, the same numbers.

@@ -68,7 +68,7 @@ let () =
     print_endline "end"
   done
 ML
-	(cd "$TMP" && ocamlopt -g -o noted stubs.c noted.ml 2>"$TMP/build.err") || fail "$(cat "$TMP/build.err")"
+	(cd "$TMP" && ocamlopt -g -o noted stubs.c noted.ml 2>"$TMP/build.err") || fail "$(<"$TMP/build.err")"
 }
 
 test_a_program_with_foreign_notes() {
@@ -76,7 +76,7 @@ test_a_program_with_foreign_notes() {
 	build_noted
 	eq "$(readelf -n "$TMP/noted" | grep -c 'Provider: ocaml')" 3 "notes"
 	# It has no probes of OCaml, and it is not damaged.
-	"$TOOL" functions -prog "$TMP/noted" >"$TMP/out" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	"$TOOL" functions -prog "$TMP/noted" >"$TMP/out" 2>"$TMP/err" || fail "$(<"$TMP/err")"
 	finds 'Noted.step' "$TMP/out"
 	start_target "$TMP/noted"
 	await_line ready

@@ -83,7 +83,7 @@ write_source() {
 build() { # [FLAG...]
 	write_source
 	(cd "$TMP" && ocamlfind ocamlopt -w -a -g -inline 0 "$@" names.ml -o names 2>"$TMP/warnings") ||
-		fail "$(cat "$TMP/warnings")"
+		fail "$(<"$TMP/warnings")"
 }
 
 # "LINE NAME BOOK" of each marked function.
@@ -101,7 +101,7 @@ test_names_are_listed() {
 	build
 	"$TOOL" functions -prog "$TMP/names" --json 'Names\.' >"$TMP/json"
 	marks >"$TMP/marks"
-	holds python3 - "$TMP/json" "$TMP/marks" <<-'PY' || fail "$(cat "$TMP/json")"
+	holds python3 - "$TMP/json" "$TMP/marks" <<-'PY' || fail "$(<"$TMP/json")"
 		import collections, json, sys
 		listed = [(f["line"], f["name"]) for f in json.load(open(sys.argv[1]))["functions"]]
 		marked = [(int(line), name) for line, name, _ in map(str.split, open(sys.argv[2]))]
@@ -175,7 +175,7 @@ test_counts() {
 	items=$(marks | awk '{ print "fn:" $2; print "fn:names.ml:" $1 }' | sort -u | paste -sd,),fn:Names,fn:Names.started
 	"$TOOL" trace --wait -prog "$TMP/names" --count="$items" --json >"$TMP/out"
 	marks >"$TMP/marks"
-	holds python3 - "$TMP/out" "$TMP/marks" <<-'PY' || fail "$(cat "$TMP/out")"
+	holds python3 - "$TMP/out" "$TMP/marks" <<-'PY' || fail "$(<"$TMP/out")"
 		import collections, json, sys
 		lines = open(sys.argv[1]).read().splitlines()
 		books = {line.split()[1]: int(line.split()[2]) for line in lines if line.startswith("book ")}

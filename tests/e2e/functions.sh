@@ -73,7 +73,7 @@ build() { # OUTPUT [FLAG...]
 	shift
 	(cd "$TMP" && ocamlfind ocamlopt -g -inline 0 -linkall -linkpkg -package dynlink "$@" \
 		mylib__Util.ml dune__exe__Service.ml dune__exe__Main.ml -o "$output" 2>>"$TMP/warnings") ||
-		fail "$(cat "$TMP/warnings")"
+		fail "$(<"$TMP/warnings")"
 }
 
 # "NAME ARITY FILE:LINE" of each function, as the sources say.
@@ -219,7 +219,7 @@ test_both_names() {
 	await_line ready
 	while read -r name symbols; do
 		"$TOOL" attach -pid "$TARGET" --count="fn:$name" --by-site --all --for 10ms >"$TMP/out" 2>&1 ||
-			fail "$name: $(cat "$TMP/out")"
+			fail "$name: $(<"$TMP/out")"
 		eq "$(sed -nE 's/.* camlDune__exe__Service(__|\.)([^ ]*)_[0-9]+[ +].*/\2/p' "$TMP/out" | sort | xargs)" \
 			"$symbols" "$name"
 	done <<-'END'
@@ -237,7 +237,7 @@ test_both_names() {
 	END
 	"$TOOL" attach -pid "$TARGET" --count=fn:Service.raising --by-site --for 10ms >"$TMP/out"
 	grep -q "$(nm "$TMP/main" | sed -nE 's/.* (camlDune__exe__Service(__|\.)raising_[0-9]+)$/\1/p' | sort -V | head -n 1)" \
-		"$TMP/out" || fail "not the first: $(cat "$TMP/out")"
+		"$TMP/out" || fail "not the first: $(<"$TMP/out")"
 	eq "$("$TOOL" functions -prog "$TMP/main" 'Service\.walk' | awk 'END { print NR, $1 }')" "2 Service.Late.Deep.walk"
 }
 only_if test_both_names is_closure_compiler
@@ -311,7 +311,7 @@ print(top["version"], top["pid"], top["exe"], [(f["name"], f["arity"], f["image"
 	rm "$TMP/main"
 	eq "$("$TOOL" functions -pid "$TARGET" 'Service\.add$' | awk 'END { print $1 }')" "Service.add" "a deleted file"
 	"$TOOL" functions -pid $$ >"$TMP/out" 2>&1 || status=$?
-	matches "$status $(cat "$TMP/out")" \
+	matches "$status $(<"$TMP/out")" \
 		"^1 ocaml-probes: pid $$ \(.*bash\): not an OCaml program: it contains no OCaml runtime$"
 }
 only_if test_plugins_and_processes is_closure_compiler
@@ -324,7 +324,7 @@ test_bad_input() {
 		status=0
 		# shellcheck disable=SC2086 # words
 		"$TOOL" functions $words >"$TMP/out" 2>&1 || status=$?
-		eq "$status $(cat "$TMP/out")" "$expected ocaml-probes: ${message//;/$'\n'}" "functions $words"
+		eq "$status $(<"$TMP/out")" "$expected ocaml-probes: ${message//;/$'\n'}" "functions $words"
 	done <<-END
 		-prog $TMP/main Servise.find|2|regular expression 'Servise.find': matches no OCaml function of $TMP/main;hint: did you mean 'Service.find'?
 		-prog $TMP/main Xyz|2|regular expression 'Xyz': matches no OCaml function of $TMP/main

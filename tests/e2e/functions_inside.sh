@@ -32,8 +32,8 @@ start_counted() { # OUT COMMAND...
 	wait_for "[[ \$(readlink /proc/$TARGET/exe) = '$(realpath "$1")' ]] && grep -q '^\(257\|0\) ' /proc/$TARGET/syscall"
 	background "$TOOL" attach -pid "$TARGET" --count='fn:.*' --engine inside --budget none --json >"$out" 2>"$out.err"
 	COUNTING=$!
-	wait_for "grep -q 'counting [0-9]* probes' '$out.err' || has_ended $COUNTING"
-	! has_ended "$COUNTING" || fail "$(cat "$out.err")"
+	wait_for "has_text '$out.err' 'counting [0-9]* probes' || has_ended $COUNTING"
+	! has_ended "$COUNTING" || fail "$(<"$out.err")"
 	: >"$gate"
 }
 
@@ -66,7 +66,7 @@ check_counts() { # THREADS FLAG...
 	await_line ready
 	tell go
 	finish_target
-	wait "$COUNTING" || fail "$(cat "$TMP/out.err")"
+	wait "$COUNTING" || fail "$(<"$TMP/out.err")"
 	cp "$(output_of)" "$TMP/books"
 	# shellcheck disable=SC2086 # words
 	compare_with_books calls "$TMP/out" "$TMP/books" c:calls_by_name $names
@@ -102,12 +102,12 @@ test_compiler() {
 	"$compiler" -S -c books.ml
 	cd "$TMP/traced"
 	"$TOOL" trace --wait -prog "$compiler" --count='fn:.*' --json -- -S -c books.ml >"$TMP/traced.json" 2>"$TMP/err" ||
-		fail "$(cat "$TMP/err")"
+		fail "$(<"$TMP/err")"
 	cd "$TMP/inside"
 	start_counted "$TMP/inside.json" "$compiler" -S -c books.ml
 	finish_target
 	eq "$TARGET_STATUS" 0 "status of the compiler"
-	wait "$COUNTING" || fail "$(cat "$TMP/inside.json.err")"
+	wait "$COUNTING" || fail "$(<"$TMP/inside.json.err")"
 	diff -r "$TMP/plain" "$TMP/inside"
 	holds python3 - "$TMP/inside.json" "$TMP/traced.json" <<-'PY'
 	import json, sys
@@ -131,7 +131,7 @@ test_attached_and_detached() {
 	tell go
 	for ((i = 0; i < CYCLES; i++)); do
 		"$TOOL" attach --budget none -q -pid "$TARGET" --count='fn:.*' --engine inside --for 20ms --json >"$TMP/counts" \
-			2>"$TMP/err" || fail "$(cat "$TMP/err")"
+			2>"$TMP/err" || fail "$(<"$TMP/err")"
 		! finds '"hits":[1-9]' "$TMP/counts" || counted=$((counted + 1))
 	done
 	holds has_own_code
@@ -154,7 +154,7 @@ test_kills() {
 	for call in $(spread_calls "${KILLS:-12}"); do
 		kill_if_reached "$call" "${tool[@]}" || continue
 		let_work 1
-		"$TOOL" doctor -pid "$TARGET" --fix >"$TMP/fixed" 2>&1 || fail "at $call: $(cat "$TMP/fixed")"
+		"$TOOL" doctor -pid "$TARGET" --fix >"$TMP/fixed" 2>&1 || fail "at $call: $(<"$TMP/fixed")"
 		holds has_own_code
 	done
 	tell stop
@@ -169,15 +169,15 @@ check_program() {
 	"$program" >"$TMP/$PROGRAM.expected" 2>&1 || expected=$?
 	start_counted "$TMP/$PROGRAM.json" "$program"
 	finish_target
-	wait "$COUNTING" || fail "$PROGRAM: $(cat "$TMP/$PROGRAM.json.err")"
-	eq "$(cat "$(output_of)")" "$(cat "$TMP/$PROGRAM.expected")" "$PROGRAM"
+	wait "$COUNTING" || fail "$PROGRAM: $(<"$TMP/$PROGRAM.json.err")"
+	eq "$(cat "$(output_of)")" "$(<"$TMP/$PROGRAM.expected")" "$PROGRAM"
 	eq "$TARGET_STATUS" "$expected" "status of $PROGRAM"
 	finds '"hits":[1-9]' "$TMP/$PROGRAM.json"
 }
 
 test_suite() {
 	[[ $SUITE = all ]] || export PROGRAMS=$SUITE
-	BARE=no DORMANT=yes "$ROOT/tests/ocaml/suite/build" "$O" "$TMP/suite" >"$TMP/log" 2>&1 || fail "$(cat "$TMP/log")"
+	BARE=no DORMANT=yes "$ROOT/tests/ocaml/suite/build" "$O" "$TMP/suite" >"$TMP/log" 2>&1 || fail "$(<"$TMP/log")"
 	xargs -P"$(nproc)" -I{} env PROGRAM={} bash "$0" --one check_program <"$TMP/suite/programs"
 }
 
@@ -186,7 +186,7 @@ test_suite() {
 count_in_background() { # ENGINE
 	background "$TOOL" attach -pid "$TARGET" --count='fn:Calls.*' --engine "$1" --budget none --json >"$TMP/$1.json" 2>"$TMP/$1.err"
 	COUNTING=$!
-	wait_for "grep -q 'counting [0-9]* probes' '$TMP/$1.err' || has_ended $COUNTING"
+	wait_for "has_text '$TMP/$1.err' 'counting [0-9]* probes' || has_ended $COUNTING"
 }
 
 # Uprobes on functions, then jumps, and the other way round: functions whose code is not that of the file are left out, and
@@ -201,7 +201,7 @@ test_both_engines() {
 	bpf=$COUNTING
 	count_in_background inside
 	inside=$COUNTING
-	grep -q "counting [0-9]* probes" "$TMP/inside.err" || fail "$(cat "$TMP/inside.err")"
+	grep -q "counting [0-9]* probes" "$TMP/inside.err" || fail "$(<"$TMP/inside.err")"
 	holds grep -qE "pid $TARGET: [0-9]+ functions? (is|are) not counted: another tool has a uprobe on" "$TMP/inside.err"
 	kill -INT "$bpf" && wait "$bpf"
 	let_work 2
@@ -220,7 +220,7 @@ test_both_engines() {
 test_kept() {
 	build_calls
 	start_calls 0 2
-	"$TOOL" attach -q -pid "$TARGET" --count=fn:Calls.fib --engine inside --keep "calls-$$" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	"$TOOL" attach -q -pid "$TARGET" --count=fn:Calls.fib --engine inside --keep "calls-$$" 2>"$TMP/err" || fail "$(<"$TMP/err")"
 	tell go
 	wait_for '"$TOOL" read "calls-$$" --json | grep -q "\"hits\":[1-9]"'
 	"$TOOL" doctor -pid "$TARGET" >"$TMP/doctor" 2>&1
@@ -238,7 +238,7 @@ expect_error() { # STATUS MESSAGE ARG...
 	"$TOOL" attach -pid "$TARGET" --engine inside "${@:3}" >"$TMP/out" 2>"$TMP/err" || status=$?
 	eq "$status" "$1" "status of ${*:3}"
 	matches "$(head -n 1 "$TMP/err")" "$2" "${*:3}"
-	eq "$(cat "$TMP/out")" "" "output"
+	eq "$(<"$TMP/out")" "" "output"
 }
 
 test_errors() {

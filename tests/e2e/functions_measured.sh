@@ -127,14 +127,14 @@ test_estimate() {
 	((dear >= 1 && dear < 4)) || fail "$dear of 4 functions are expensive"
 	estimate --count="fn:Calls.\($names\)\$" >"$TMP/said"
 	grep -qE "^$dear of 4 places are single-stepped: [0-9.]+ us per hit, others [0-9.]+ us$" "$TMP/said" ||
-		fail "$(cat "$TMP/err")"
+		fail "$(<"$TMP/err")"
 	# It comes first, and both costs are measured: the single-stepped one is several times the other.
-	finds 'single-stepped' <<<"$(head -n 1 "$TMP/err")" || fail "$(cat "$TMP/err")"
-	awk '{ exit !($(NF - 5) > 3 * $(NF - 1) && $(NF - 1) > 0) }' "$TMP/said" || fail "$(cat "$TMP/said")"
+	finds 'single-stepped' <<<"$(head -n 1 "$TMP/err")" || fail "$(<"$TMP/err")"
+	awk '{ exit !($(NF - 5) > 3 * $(NF - 1) && $(NF - 1) > 0) }' "$TMP/said" || fail "$(<"$TMP/said")"
 	eq "$(estimate --count=fn:Calls.fib)" "" "a function that is cheap"
 	eq "$(estimate -q --count=fn:Calls.constant)" "" "with -q"
 	estimate --count=fn:Calls.constant >"$TMP/said"
-	grep -q '^the place is single-stepped: ' "$TMP/said" || fail "$(cat "$TMP/err")"
+	grep -q '^the place is single-stepped: ' "$TMP/said" || fail "$(<"$TMP/err")"
 }
 
 # ---- nothing else changes ---------------------------------------------------------------------
@@ -157,7 +157,7 @@ test_attached_and_detached() {
 		! finds '"starts":[1-9]' "$TMP/counts" || timed=$((timed + 1))
 		background "$TOOL" attach --budget none -pid "$TARGET" --count='fn:.*' >"$TMP/counts" 2>"$TMP/counting.err"
 		COUNTING=$!
-		wait_for 'grep -q "counting [0-9]* probes" "$TMP/counting.err"'
+		wait_for 'has_text "$TMP/counting.err" "counting [0-9]* probes"'
 		kill -KILL "$COUNTING"
 		wait "$COUNTING" 2>/dev/null || :
 	done
@@ -199,18 +199,18 @@ check_program() {
 	ulimit -Ss $STACK_KIB
 	"$program" >"$TMP/$PROGRAM.expected" 2>&1 || expected=$?
 	"$TOOL" trace -q --wait -prog "$program" --count='fn:.*' --json >"$TMP/$PROGRAM.out" 2>"$TMP/$PROGRAM.err" || status=$?
-	eq "$(cat "$TMP/$PROGRAM.err"; own_lines "$TMP/$PROGRAM.out")" "$(cat "$TMP/$PROGRAM.expected")" "$PROGRAM, counted"
+	eq "$(cat "$TMP/$PROGRAM.err"; own_lines "$TMP/$PROGRAM.out")" "$(<"$TMP/$PROGRAM.expected")" "$PROGRAM, counted"
 	eq "$status" "$expected" "status of $PROGRAM, counted"
 	finds '"hits":[1-9]' "$TMP/$PROGRAM.out"
 	status=0
 	"$TOOL" trace -q --wait -prog "$program" --count="line:$PROGRAM.ml" --json >"$TMP/$PROGRAM.out" 2>"$TMP/$PROGRAM.err" ||
 		status=$?
-	eq "$(cat "$TMP/$PROGRAM.err"; own_lines "$TMP/$PROGRAM.out")" "$(cat "$TMP/$PROGRAM.expected")" "$PROGRAM, lines"
+	eq "$(cat "$TMP/$PROGRAM.err"; own_lines "$TMP/$PROGRAM.out")" "$(<"$TMP/$PROGRAM.expected")" "$PROGRAM, lines"
 	eq "$status" "$expected" "status of $PROGRAM, lines"
 	finds '"hits":[1-9]' "$TMP/$PROGRAM.out"
 	status=0
 	run_timed "$program" "$(own_functions "$program")" || status=$?
-	eq "$(cat "$TMP/$PROGRAM.err"; own_lines "$TMP/$PROGRAM.out")" "$(cat "$TMP/$PROGRAM.expected")" "$PROGRAM, timed"
+	eq "$(cat "$TMP/$PROGRAM.err"; own_lines "$TMP/$PROGRAM.out")" "$(<"$TMP/$PROGRAM.expected")" "$PROGRAM, timed"
 	eq "$status" "$expected" "status of $PROGRAM, timed"
 	finds '"starts":[1-9]' "$TMP/$PROGRAM.out"
 }
@@ -218,7 +218,7 @@ check_program() {
 test_suite() {
 	need_counting
 	[[ $SUITE = all ]] || export PROGRAMS=$SUITE
-	BARE=no DORMANT=yes "$ROOT/tests/ocaml/suite/build" "$O" "$TMP/suite" >"$TMP/log" 2>&1 || fail "$(cat "$TMP/log")"
+	BARE=no DORMANT=yes "$ROOT/tests/ocaml/suite/build" "$O" "$TMP/suite" >"$TMP/log" 2>&1 || fail "$(<"$TMP/log")"
 	xargs -P"$(nproc)" -I{} env PROGRAM={} bash "$0" --one check_program <"$TMP/suite/programs"
 }
 
@@ -248,7 +248,7 @@ test_compiler() {
 		sed -n "$i,$((i + 59))p" "$TMP/names" >"$TMP/sixty"
 		[[ -s $TMP/sixty ]] || break
 		rm -f books.cm* books.o
-		run_timed "$compiler" "$(cat "$TMP/sixty")" -- -c books.ml || fail "$(cat "$TMP/ocamlopt.opt.err")"
+		run_timed "$compiler" "$(<"$TMP/sixty")" -- -c books.ml || fail "$(<"$TMP/ocamlopt.opt.err")"
 		((i > 1)) || finds '"starts":[1-9]' "$TMP/ocamlopt.opt.out"
 		diff -r "$TMP/plain" "$TMP/measured"
 	done
@@ -286,7 +286,7 @@ test_builds() {
 	"$dune" build --root project ./main.exe
 	mv project plain && make_project
 	"$TOOL" trace --wait -prog "$dune" --count='fn:.*' --json -- build --root project ./main.exe >counts 2>err ||
-		fail "$(cat err)"
+		fail "$(<err)"
 	finds '"hits":[1-9]' counts
 	eq "$(files_of project)" "$(files_of plain)" "what dune made"
 	eq "$(project/_build/default/main.exe)" "6765 0 1 2" "its program"
@@ -295,7 +295,7 @@ test_builds() {
 	"$find" ocamlopt -linkpkg words.ml -o words
 	mkdir plain_words && mv words words.cm* words.o plain_words
 	"$TOOL" trace --wait -prog "$find" --count='fn:.*' --json -- \
-		ocamlopt -linkpkg words.ml -o words >counts 2>err || fail "$(cat err)"
+		ocamlopt -linkpkg words.ml -o words >counts 2>err || fail "$(<err)"
 	finds '"hits":[1-9]' counts
 	mkdir counted_words && mv words words.cm* words.o counted_words
 	eq "$(files_of counted_words)" "$(files_of plain_words)" "what ocamlfind made"
@@ -333,12 +333,12 @@ test_changed_in_memory() {
 	check_calls "$first" "$changed"
 	background "$TOOL" attach --budget none -pid "$first" --count='fn:Patched\..*' --json >"$TMP/counts" 2>"$TMP/err"
 	COUNTING=$!
-	wait_for 'grep -q "counting [0-9]* probes" "$TMP/err"'
-	matches "$(cat "$TMP/err")" "built/patched: pid $first has changed the code of 1 function in memory: left out, the first one is fn:Patched.victim"
+	wait_for 'has_text "$TMP/err" "counting [0-9]* probes"'
+	matches "$(<"$TMP/err")" "built/patched: pid $first has changed the code of 1 function in memory: left out, the first one is fn:Patched.victim"
 	check_calls "$first" "$changed"
 	kill -INT "$COUNTING"
 	wait "$COUNTING"
-	matches "$(cat "$TMP/counts")" '"name":"fn:Patched.other","hits":1[,}]'
+	matches "$(<"$TMP/counts")" '"name":"fn:Patched.other","hits":1[,}]'
 	tell quit "$first"
 
 	# A program whose code nobody has changed, and one of its processes that does.
@@ -346,7 +346,7 @@ test_changed_in_memory() {
 	await_line ready
 	background "$TOOL" attach --budget none --exe "$TMP/built/patched" --count='fn:Patched\..*' --json >"$TMP/counts" 2>"$TMP/err"
 	COUNTING=$!
-	wait_for 'grep -q "counting [0-9]* probes" "$TMP/err"'
+	wait_for 'has_text "$TMP/err" "counting [0-9]* probes"'
 	check_calls "$first" 'victim 41 other 120'
 	kill -STOP "$COUNTING"
 	start_target "$TMP/built/patched" && later=$TARGET
@@ -357,8 +357,8 @@ test_changed_in_memory() {
 	check_calls "$first" 'victim 41 other 120'
 	kill -INT "$COUNTING"
 	wait "$COUNTING"
-	matches "$(cat "$TMP/counts")" '"name":"fn:Patched.other","hits":3[,}]'
-	matches "$(cat "$TMP/counts")" '"name":"fn:Patched.victim","hits":1[,}]'
+	matches "$(<"$TMP/counts")" '"name":"fn:Patched.other","hits":3[,}]'
+	matches "$(<"$TMP/counts")" '"name":"fn:Patched.victim","hits":1[,}]'
 }
 
 # What tracers and handlers that are switched on change is no difference.
@@ -369,7 +369,7 @@ test_handlers_on_and_others_count() {
 	"$TOOL" attach -pid "$TARGET" -enable-all
 	start_counting "$TARGET"
 	"$TOOL" attach --budget none -pid "$TARGET" --count='fn:.*' --for 100ms >"$TMP/out" 2>"$TMP/err"
-	! grep 'has changed' "$TMP/err" || fail "$(cat "$TMP/err")"
+	! grep 'has changed' "$TMP/err" || fail "$(<"$TMP/err")"
 	finds 'fn:Loop\.[a-z_]* *[1-9]' "$TMP/out"
 }
 
@@ -381,13 +381,13 @@ test_bad_input() {
 		check_error "$1" "$2" trace -q --wait -prog "$program" "${@:3}" -- 1 0
 	}
 	refused 2 "'fn:Calls.plian': no such function in .*/calls" --count=fn:Calls.plian
-	grep -q "did you mean 'fn:Calls.plain'" "$TMP/err" || fail "$(cat "$TMP/err")"
+	grep -q "did you mean 'fn:Calls.plain'" "$TMP/err" || fail "$(<"$TMP/err")"
 	refused 2 "'fn:Calls.plian': no such function in .*/calls" --time fn:Calls.plian
 	refused 2 "'fn:Calls.same/1': no such function in" --count=fn:Calls.same/1
 	refused 2 "'c:calls_by_nam': no such function in" --count=c:calls_by_nam
-	grep -q "did you mean 'c:calls_by_name'" "$TMP/err" || fail "$(cat "$TMP/err")"
+	grep -q "did you mean 'c:calls_by_name'" "$TMP/err" || fail "$(<"$TMP/err")"
 	refused 2 "'c:libc.so.6:mallox': no such function in .*/libc.so.6$" --count=c:libc.so.6:mallox
-	grep -q "did you mean 'c:libc.so.6:malloc'" "$TMP/err" || fail "$(cat "$TMP/err")"
+	grep -q "did you mean 'c:libc.so.6:malloc'" "$TMP/err" || fail "$(<"$TMP/err")"
 	refused 2 "'c:libcc.so:malloc': pid [0-9]+ has not loaded a file called libcc.so$" --count=c:libcc.so:malloc
 	refused 2 "'c:libcc.so:malloc': pid [0-9]+ has not loaded a file called libcc.so$" --time=c:libcc.so:malloc
 	refused 2 "'Nothing.*': matches no function of .*/calls$" --count='fn:Nothing\..*'

@@ -53,7 +53,7 @@ check_figures() { # WHAT
 		eq "$(figure compactions)" 0 "compactions"
 		sed -i /^compactions/d "$TMP/program"
 	fi
-	eq "$(cat "$TMP/tool")" "$(cat "$TMP/program")" "figures of the tool, $1"
+	eq "$(<"$TMP/tool")" "$(<"$TMP/program")" "figures of the tool, $1"
 }
 
 figure() { # NAME
@@ -148,7 +148,7 @@ assert least + lacks - 10000 <= top["gauges"]["minor_words"] < least + lacks + 1
 assert least <= top["gauges"]["minor_words"], (least, top)
 assert top["gauges"]["minor_words"] > domains + 1000000, "the domain that has ended is missing"
 PY
-	eq "$(grep -c '^ *[0-9]\+ \+[0-9]' "$TMP/table")" 4 "domains in the table: $(cat "$TMP/table")"
+	eq "$(grep -c '^ *[0-9]\+ \+[0-9]' "$TMP/table")" 4 "domains in the table: $(<"$TMP/table")"
 	await_exit
 }
 
@@ -177,7 +177,7 @@ test_while_it_works() {
 	wait_for '[[ $(wc -l <"$TMP/json") -gt 100 ]]'
 	let_work 50
 	kill -INT $!
-	wait $! || fail "$(cat "$TMP/err")"
+	wait $! || fail "$(<"$TMP/err")"
 	python3 - "$TMP/json" <<'PY'
 import json, sys
 lines = [json.loads(line) for line in open(sys.argv[1])]
@@ -200,9 +200,9 @@ PY
 	wait_for '[[ -s $TMP/table ]]'
 	kill "$TARGET"
 	wait $! || status=$?
-	eq "$status" 0 "status at the end of the program: $(cat "$TMP/err")"
-	eq "$(cat "$TMP/err")" "ocaml-probes: pid $TARGET has ended" "what it says"
-	matches "$(cat "$TMP/table")" "minor words +[0-9]{6,} +[0-9]+ +[0-9]+" "the last figures"
+	eq "$status" 0 "status at the end of the program: $(<"$TMP/err")"
+	eq "$(<"$TMP/err")" "ocaml-probes: pid $TARGET has ended" "what it says"
+	matches "$(<"$TMP/table")" "minor words +[0-9]{6,} +[0-9]+ +[0-9]+" "the last figures"
 }
 
 test_refusals() {
@@ -230,8 +230,8 @@ test_an_exec() {
 	wait_for '[[ -s $TMP/json ]]'
 	tell exec
 	wait $! || status=$?
-	eq "$status" 5 "status: $(cat "$TMP/err")"
-	eq "$(cat "$TMP/err")" "ocaml-probes: pid $TARGET: has ended, or runs another program now" "what it says"
+	eq "$status" 5 "status: $(<"$TMP/err")"
+	eq "$(<"$TMP/err")" "ocaml-probes: pid $TARGET: has ended, or runs another program now" "what it says"
 	matches "$(tail -n 1 "$TMP/json")" '"type":"total"'
 	check_error 1 "/sleep: not an OCaml program: it contains no OCaml runtime" gc -pid "$TARGET"
 	kill "$TARGET"
@@ -247,7 +247,7 @@ test_another_user() {
 	await_line ready
 	! setpriv --reuid 65534 --regid 65534 --clear-groups "$TMP/ocaml-probes" gc -pid "$TARGET" >"$TMP/out" 2>"$TMP/err" ||
 		fail "another user may read it"
-	eq "$(cat "$TMP/out")" "" "standard output"
+	eq "$(<"$TMP/out")" "" "standard output"
 	matches "$(head -n 1 "$TMP/err")" "pid $TARGET \(mine\): belongs to uid 0, you are uid 65534"
 	eq "$(wc -l <"$TMP/err")" 2 "lines"
 	quit_target

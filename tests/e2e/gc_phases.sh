@@ -27,7 +27,7 @@ timed_phases() {
 build() { # [FLAG...]
 	need_counting
 	need_command python3
-	"$PHASES/build" "$TMP/built" "$@" 2>"$TMP/warnings" || fail "$(cat "$TMP/warnings")"
+	"$PHASES/build" "$TMP/built" "$@" 2>"$TMP/warnings" || fail "$(<"$TMP/warnings")"
 }
 
 # Start phases and wait until it waits. With OCaml 4 it writes what its collector does, with OCaml 5 its
@@ -78,9 +78,9 @@ check_totals() { # [PHASE-TO-LEAVE-OUT]
 	local name
 	booked_phases "$(output_of)" | grep -v "${1:-none}" | sort >"$TMP/totals"
 	measured "$TMP/counts" | grep -v "${1:-none}" | sort >"$TMP/measured"
-	eq "$(cat "$TMP/measured")" "$(cat "$TMP/totals")" "phases"
+	eq "$(<"$TMP/measured")" "$(<"$TMP/totals")" "phases"
 	for name in gc:minor gc:major_slice gc:major_cycle; do
-		[[ $(sed -n "s/^$name //p" "$TMP/totals") -ge 30 ]] || fail "too few: $(cat "$TMP/totals")"
+		[[ $(sed -n "s/^$name //p" "$TMP/totals") -ge 30 ]] || fail "too few: $(<"$TMP/totals")"
 	done
 	[[ $(grep -c '^Recompacting heap' "$(output_of)") -ge 1 ]] || fail "no second compaction"
 }
@@ -131,7 +131,7 @@ check_events_of_built() { # ROUNDS WORKERS PHASE=PERCENT...
 	compare_with_books pauses "$TMP/counts" "$TMP/before" "$TMP/after" "$@"
 	[[ -z ${FIGURES:-} ]] || cat "$TMP/compared" >>"$FIGURES"
 	for name in "${names[@]}"; do
-		finds "^$name: " "$TMP/compared" || fail "no $name: $(cat "$TMP/compared")"
+		finds "^$name: " "$TMP/compared" || fail "no $name: $(<"$TMP/compared")"
 	done
 	# The total of 5.1 has cycles outside of the measured time: a program that quits at once has some, too.
 	[[ $VERSION = 5.1.* ]] || eq "$(measured "$TMP/counts" | sed -n 's/^gc:major_cycle //p')" \
@@ -232,7 +232,7 @@ test_report() {
 	end_intervals
 	kill -INT "$REPORTING"
 	wait "$REPORTING" || status=$?
-	eq "$status" 0 "status: $(cat "$TMP/err")"
+	eq "$status" 0 "status: $(<"$TMP/err")"
 	quit_target
 	if is_5; then
 		compare_with_books pauses "$TMP/counts" "$TMP/before" "$TMP/after"
@@ -265,10 +265,10 @@ if is_5; then
 		end_intervals
 		kill -INT "$REPORTING"
 		wait "$REPORTING" || status=$?
-		eq "$status" 0 "status: $(cat "$TMP/err")"
+		eq "$status" 0 "status: $(<"$TMP/err")"
 		quit_target
 		compare_with_books pauses "$TMP/counts" "$TMP/before" "$TMP/after" gc:stw=5
-		eq "$(grep -c 'gc:minor of domain [0-3]:' "$TMP/compared")" 4 "domains: $(cat "$TMP/compared")"
+		eq "$(grep -c 'gc:minor of domain [0-3]:' "$TMP/compared")" 4 "domains: $(<"$TMP/compared")"
 		[[ -z ${FIGURES:-} ]] || cat "$TMP/compared" >>"$FIGURES"
 		# All pauses belong to a domain, and the intervals of each add up to its whole.
 		python3 - "$TMP/counts" <<'PY'
@@ -306,10 +306,10 @@ test_pauses_before_the_report() {
 	await_line finished 60
 	eq "$(wc -l <"$TMP/report")" 0 "lines of the report"
 	wait "$tracer" || status=$?
-	eq "$status" 0 "status: $(cat "$TMP/err")"
+	eq "$status" 0 "status: $(<"$TMP/err")"
 	quit_target
 	matches "$(grep '^minor collections' "$TMP/report")" ' [1-9][0-9]* +0 +0$'
-	eq "$(sed -n '/^PAUSES/,$ { /^gc:minor /s/  */ /gp }' "$TMP/report")" "gc:minor 0" "pauses: $(cat "$TMP/report")"
+	eq "$(sed -n '/^PAUSES/,$ { /^gc:minor /s/  */ /gp }' "$TMP/report")" "gc:minor 0" "pauses: $(<"$TMP/report")"
 }
 
 # A user without privileges reads the figures of his own process.
@@ -324,10 +324,10 @@ test_report_without_privileges() {
 	await_line ready
 	setpriv --reuid 65534 --regid 65534 --clear-groups "$TMP/ocaml-probes" gc -pid "$TARGET" --for 10ms \
 		>"$TMP/out" 2>"$TMP/err" || status=$?
-	eq "$status" 0 "status: $(cat "$TMP/err")"
-	eq "$(wc -l <"$TMP/err")" 1 "lines: $(cat "$TMP/err")"
-	matches "$(cat "$TMP/err")" '^ocaml-probes: pauses are not measured: '
-	matches "$(cat "$TMP/out")" 'minor collections +[0-9]'
+	eq "$status" 0 "status: $(<"$TMP/err")"
+	eq "$(wc -l <"$TMP/err")" 1 "lines: $(<"$TMP/err")"
+	matches "$(<"$TMP/err")" '^ocaml-probes: pauses are not measured: '
+	matches "$(<"$TMP/out")" 'minor collections +[0-9]'
 	! finds PAUSES "$TMP/out" || fail "it shows pauses"
 	quit_target
 }
@@ -347,12 +347,12 @@ check_end() { # LINE STATUS-OF-GC
 	await_line finished 60
 	tell "$1"
 	wait "$REPORTING" || status=$?
-	eq "$status" "$2" "status of gc: $(cat "$TMP/err")"
+	eq "$status" "$2" "status of gc: $(<"$TMP/err")"
 	[[ $1 != exec ]] || { await_exe /bin/sleep; kill "$TARGET"; }
 	status=0
 	wait "$COUNTING" || status=$?
-	eq "$status" 0 "status: $(cat "$TMP/counting.err")"
-	measured "$TMP/counts" | finds '^gc:minor [1-9][0-9]' || fail "$(cat "$TMP/counts")"
+	eq "$status" 0 "status: $(<"$TMP/counting.err")"
+	measured "$TMP/counts" | finds '^gc:minor [1-9][0-9]' || fail "$(<"$TMP/counts")"
 	eq "$(measured "$TMP/report" | grep '^gc:m[a-z]* ')" "$(measured "$TMP/counts" | grep '^gc:m[a-z]* ')" "pauses in the report"
 }
 
@@ -410,7 +410,7 @@ assert len(books) == 4, books
 for name, n in books.items():
     assert hits.get(name) == int(n), (name, hits, books)
 PY
-	matches "$(cat "$TMP/table")" 'gc:minor +[1-9][0-9]+ '
+	matches "$(<"$TMP/table")" 'gc:minor +[1-9][0-9]+ '
 }
 
 run_tests "$@"

@@ -28,10 +28,10 @@ compare() { # SEED [effects]
 	"$ROOT/tests/ocaml/trees/build" "$O" "$TMP/trees" "$@" >"$TMP/build.log" 2>&1 ||
 		fail "no program: $(grep -v warning "$TMP/build.log")"
 	yes | start_with_timer "$TMP/trees" "$TMP/none" 1000000000 "$1" 12 >"$TMP/out" &
-	wait_for 'grep -q ready "$TMP/out"'
+	wait_for 'has_text "$TMP/out" ready'
 	rm -f "$TMP/report"
 	gdb -q -nx -batch -iex 'set debuginfod enabled off' \
-		-ex "python ARGS = [$(cat "$TMP/pid"), $STOPS, '$O/tests/profile/walk_stopped', '$TMP/report']" \
+		-ex "python ARGS = [$(<"$TMP/pid"), $STOPS, '$O/tests/profile/walk_stopped', '$TMP/report']" \
 		-x "$ROOT/tests/e2e/gdb_stacks.py" >"$TMP/gdb" 2>&1 || fail "$(cat "$TMP/report" || tail "$TMP/gdb")"
 	finds ' stacks, ' "$TMP/report" || fail "$(tail "$TMP/gdb")"
 	cat "$TMP/report" >>"${STACKS_LOG:-/dev/null}"

@@ -49,7 +49,7 @@ test_arguments_are_those_of_the_handler() {
 		stop_measuring
 		eq "$(grep -c . <<<"$(handlers_got "${PROVED[@]}")")" 7 "$program: handlers that ran"
 		eq "$(printed "${PROVED[@]}")" "$(handlers_got "${PROVED[@]}")" "$program: arguments"
-		eq "$(grep -c '?' "$TMP/counting.err" || :)" 0 "$program: warnings: $(cat "$TMP/counting.err")"
+		eq "$(grep -c '?' "$TMP/counting.err" || :)" 0 "$program: warnings: $(<"$TMP/counting.err")"
 		kill "$TARGET"
 	done
 }
@@ -66,7 +66,7 @@ crossed ? 2 ?"
 	eq "$(sed -n "s/.*warning: \(probe '.*': ? is an argument .* not known\).*: /\1: /p" "$TMP/counting.err" | sort)" \
 		"probe 'crossed': ? is an argument whose place is not known: the probe's note and its wrapper disagree
 probe 'unclear': ? is an argument whose place is not known: the wrapper has unknown code" \
-		"$(cat "$TMP/counting.err")"
+		"$(<"$TMP/counting.err")"
 }
 
 test_filters_and_histograms_read_the_same() {
@@ -82,7 +82,7 @@ by_8 3" "$program: hits"
 		start_measuring --time by_8,by_24 --key arg0 --json
 		go 3
 		stop_measuring
-		tail -n 1 "$TMP/counts" | grep -q '"count":3,' || fail "$program: pairs: $(cat "$TMP/counts")"
+		tail -n 1 "$TMP/counts" | grep -q '"count":3,' || fail "$program: pairs: $(<"$TMP/counts")"
 		kill "$TARGET"
 	done
 }
@@ -120,8 +120,8 @@ crossed 8@? 8@%rbx 8@? / the probe's note and its wrapper disagree
 framed 8@%rdx 8@88(%rsp) 8@%r10 8@96(%rsp) / None
 unclear 8@? 8@%rbx 8@? / the wrapper has unknown code"
 	"$TOOL" info -pid "$TARGET" --sites >"$TMP/table" 2>"$TMP/err"
-	grep -Eq '^unclear .* 8@\? 8@%rbx 8@\? ' "$TMP/table" || fail "$(cat "$TMP/table")"
-	eq "$(cat "$TMP/err")" \
+	grep -Eq '^unclear .* 8@\? 8@%rbx 8@\? ' "$TMP/table" || fail "$(<"$TMP/table")"
+	eq "$(<"$TMP/err")" \
 		"ocaml-probes: probe 'crossed': ? is an argument whose place is not known: the probe's note and its wrapper disagree
 ocaml-probes: probe 'unclear': ? is an argument whose place is not known: the wrapper has unknown code"
 	eq "$("$TOOL" info -pid "$TARGET" --sites -quiet 2>&1 >/dev/null)" "" "with -quiet"
@@ -133,10 +133,10 @@ test_hostile_wrappers() {
 	start_genuine "$BINARIES/genuine_loose"
 	"$TOOL" info -pid "$TARGET" --sites >"$TMP/table" 2>"$TMP/err"
 	for name in outside nowhere endless circular cut; do
-		grep -Eq "^$name .* 8@\? 8@%rbx " "$TMP/table" || fail "$name: $(cat "$TMP/table")"
+		grep -Eq "^$name .* 8@\? 8@%rbx " "$TMP/table" || fail "$name: $(<"$TMP/table")"
 	done
 	# The other probes are not affected.
-	grep -Eq '^by_8 .* 8@16\(%rsp\) 8@%rbx 8@40\(%rsp\) ' "$TMP/table" || fail "$(cat "$TMP/table")"
+	grep -Eq '^by_8 .* 8@16\(%rsp\) 8@%rbx 8@40\(%rsp\) ' "$TMP/table" || fail "$(<"$TMP/table")"
 	"$TOOL" attach -pid "$TARGET" -enable by_8
 	go 1
 	eq "$(handlers_got by_8)" "by_8 1002 2 1005"
@@ -146,9 +146,9 @@ test_bpftrace_reads_the_same() {
 	local program
 	"$TOOL" bpftrace -prog "$BINARIES/genuine" args by_8,unclear >"$TMP/out"
 	# shellcheck disable=SC2016 # bpftrace's variables
-	grep -qF '$a0 = (uint64)*(uint64 *)(reg("sp") + 16);' "$TMP/out" || fail "$(cat "$TMP/out")"
+	grep -qF '$a0 = (uint64)*(uint64 *)(reg("sp") + 16);' "$TMP/out" || fail "$(<"$TMP/out")"
 	# shellcheck disable=SC2016
-	grep -qF '$a1 = (uint64)arg1;' "$TMP/out" || fail "$(cat "$TMP/out")"
+	grep -qF '$a1 = (uint64)arg1;' "$TMP/out" || fail "$(<"$TMP/out")"
 	eq "$(grep '^# unclear' "$TMP/out")" \
 		"# unclear: arg0 is left out where its place is not known: the wrapper has unknown code.
 # unclear: arg2 is left out where its place is not known: the wrapper has unknown code."
@@ -177,13 +177,13 @@ test_uses_without_site_are_told_when_counting() {
 	await_line 'done'
 	stop_measuring
 	eq "$(totals | grep both)" "both 100" "hits of one of two"
-	eq "$(grep -c "warning: $HALF\$" "$TMP/counting.err")" 1 "$(cat "$TMP/counting.err")"
+	eq "$(grep -c "warning: $HALF\$" "$TMP/counting.err")" 1 "$(<"$TMP/counting.err")"
 	tail -n 1 "$TMP/counts" | grep -qF '"uses_without_site":[{"name":"both","uses":2,"without_site":1},' ||
 		fail "$(tail -n 1 "$TMP/counts")"
 	# Only of what is measured.
 	start_measuring --count=with_site --json
 	stop_measuring
-	eq "$(grep -c 'no site' "$TMP/counting.err" || :)" 0 "$(cat "$TMP/counting.err")"
+	eq "$(grep -c 'no site' "$TMP/counting.err" || :)" 0 "$(<"$TMP/counting.err")"
 	tail -n 1 "$TMP/counts" | grep -qF '"uses_without_site":[],' || fail "$(tail -n 1 "$TMP/counts")"
 }
 
@@ -192,13 +192,13 @@ test_uses_without_site_are_told_when_timing() {
 	start_measuring --time with_site,both
 	stop_measuring
 	eq "$(grep -c "warning: probe 'both': 1 of its 2 uses have no site; their hits are not counted\$" \
-		"$TMP/counting.err")" 1 "$(cat "$TMP/counting.err")"
+		"$TMP/counting.err")" 1 "$(<"$TMP/counting.err")"
 }
 
 test_uses_without_site_are_told_by_bpftrace() {
 	"$TOOL" bpftrace -prog "$O/tests/fixtures/v2" count both >"$TMP/out"
 	holds grep -qx "# 'both': 1 of its 2 uses have no site; they are not traced." "$TMP/out" ||
-		fail "$(cat "$TMP/out")"
+		fail "$(<"$TMP/out")"
 }
 
 # ---- semaphores that the linker has dropped -----------------------------------------------------
@@ -245,7 +245,7 @@ test_lost_semaphores_are_done_without() {
 		eq "$(states)" disabled "$program: in the end"
 		go 1
 		eq "$(runs_of twice)" 6 "$program: runs when off"
-		eq "$(cat "$TMP/said")" "" "$program: said"
+		eq "$(<"$TMP/said")" "" "$program: said"
 		kill "$TARGET"
 	done
 }
@@ -264,7 +264,7 @@ test_lost_semaphores_are_told() {
 			"note: by_24: it and 9 other probes have no semaphore " "$program: doctor"
 		"$TOOL" doctor -pid "$TARGET" --json >"$TMP/doctor"
 		grep -q '"kind":"no-semaphore","probe":"by_24","disagreement":false,"repairable":false,' \
-			"$TMP/doctor" || fail "$(cat "$TMP/doctor")"
+			"$TMP/doctor" || fail "$(<"$TMP/doctor")"
 		kill "$TARGET"
 	done
 }
@@ -304,10 +304,10 @@ test_lost_semaphores_and_disagreement() {
 		matches "$("$TOOL" info -pid "$TARGET")" 'twice mixed'
 		"$TOOL" doctor -pid "$TARGET" >"$TMP/doctor" && fail "$program: all is well"
 		grep -q '^twice: 1 of 2 sites are on, and it has no semaphore to say which are right (' \
-			"$TMP/doctor" || fail "$(cat "$TMP/doctor")"
+			"$TMP/doctor" || fail "$(<"$TMP/doctor")"
 		"$TOOL" doctor -pid "$TARGET" --fix >"$TMP/doctor"
 		grep -q '^fixed: 1 probe: 0 sites switched on, 1 off, 0 semaphores set' "$TMP/doctor" ||
-			fail "$(cat "$TMP/doctor")"
+			fail "$(<"$TMP/doctor")"
 		eq "$(states)" disabled "$program"
 		# Enabling and disabling do as well.
 		printf '\350' | dd of="/proc/$TARGET/mem" bs=1 seek=$((site + 1)) conv=notrunc status=none
@@ -332,8 +332,8 @@ test_lost_semaphores_and_journals() {
 		kill -KILL $!
 		wait $! || :
 		"$TOOL" doctor -pid "$TARGET" >"$TMP/doctor" && fail "$program: all is well"
-		grep -q '^twice: left on by ocaml-probes' "$TMP/doctor" || fail "$(cat "$TMP/doctor")"
-		grep -q '^top: left off by ocaml-probes' "$TMP/doctor" || fail "$(cat "$TMP/doctor")"
+		grep -q '^twice: left on by ocaml-probes' "$TMP/doctor" || fail "$(<"$TMP/doctor")"
+		grep -q '^top: left off by ocaml-probes' "$TMP/doctor" || fail "$(<"$TMP/doctor")"
 		"$TOOL" doctor -pid "$TARGET" --fix >"$TMP/doctor"
 		eq "$("$TOOL" info -pid "$TARGET" | grep -v ' disabled')" "top enabled" "$program: --fix"
 		kill "$TARGET"

@@ -285,7 +285,7 @@ test_the_queue() {
 		ORDER=$order WORKERS=1 run_copy 'b_*'
 		xargs <"$TMP/build/log"
 	done >"$TMP/orders"
-	eq "$(cat "$TMP/orders")" "+b_two -b_two +b_one -b_one
+	eq "$(<"$TMP/orders")" "+b_two -b_two +b_one -b_one
 +b_one -b_one +b_two -b_two"
 }
 
@@ -301,7 +301,7 @@ test_scripts_are_apart() {
 				mkdir "$folder/left"
 			done
 			[[ $(type -p python3) -ef /usr/bin/python3 ]] || fail "python3 is $(type -p python3)"
-			eq "$(cat "$O/tests/program")" "old"
+			eq "$(<"$O/tests/program")" "old"
 			echo new >"$O/tests/program"
 			[[ -n ${TEST_PROGRAM:-} ]] || return 0
 			setsid sleep 1000 &
@@ -389,7 +389,7 @@ test_targets_talk_and_die_with_the_test() {
 		}
 		test_interrupt() {
 			background sh -c 'trap "exit 9" INT; echo ready; while :; do sleep 0.01; done' >"$TMP/out"
-			wait_for 'grep -q ready "$TMP/out"'
+			wait_for 'has_text "$TMP/out" ready'
 			kill -INT $!
 			local status=0
 			wait $! || status=$?
@@ -397,7 +397,7 @@ test_targets_talk_and_die_with_the_test() {
 		}
 	END
 	eq "$lines" $'1..3\nok - test_talk\nok - test_leave\nok - test_interrupt'
-	wait_for 'has_ended "$(cat "$TMP/left-behind")"'
+	wait_for 'has_ended "$(<"$TMP/left-behind")"'
 }
 
 run_tests "$@"

@@ -36,7 +36,7 @@ says_damaged() { # MODE
 	start_hostile hostile_block "$1"
 	ends_soon "$TOOL" read -pid "$TARGET"
 	eq "$STATUS" 1 "status"
-	matches "$(cat "$TMP/err")" "^ocaml-probes: pid $TARGET: the memory of its counters is damaged: it cannot be read"
+	matches "$(<"$TMP/err")" "^ocaml-probes: pid $TARGET: the memory of its counters is damaged: it cannot be read"
 }
 
 test_offset_above_the_block() {
@@ -100,7 +100,7 @@ test_all_processes_of_others_together() {
 		start_hostile hostile_block dense
 	done
 	ends_soon "$TOOL" list --kept
-	matches "$(cat "$TMP/err")" 'the memory of its counters is too large to be read unless the process is named'
+	matches "$(<"$TMP/err")" 'the memory of its counters is too large to be read unless the process is named'
 }
 
 run_tests "$@"

@@ -42,9 +42,9 @@ order() { # LINE
 ends() { # ARG...
 	STATUS_OF_TOOL=0
 	timeout -k 5 60 "$TOOL" "$@" >"$TMP/out" 2>"$TMP/err" </dev/null || STATUS_OF_TOOL=$?
-	[[ $STATUS_OF_TOOL -lt 9 ]] || fail "status $STATUS_OF_TOOL of $*: $(cat "$TMP/err")"
+	[[ $STATUS_OF_TOOL -lt 9 ]] || fail "status $STATUS_OF_TOOL of $*: $(<"$TMP/err")"
 	# The findings of doctor are its output.
-	[[ $STATUS_OF_TOOL -eq 0 || -s $TMP/out ]] || grep -q '^ocaml-probes: ' "$TMP/err" || fail "$* says nothing: $(cat "$TMP/err")"
+	[[ $STATUS_OF_TOOL -eq 0 || -s $TMP/out ]] || grep -q '^ocaml-probes: ' "$TMP/err" || fail "$* says nothing: $(<"$TMP/err")"
 }
 
 # Run the tool while descriptors change, until it has seen that twice. SWITCH among the ARGs enables and disables all
@@ -55,7 +55,7 @@ until_refused() { # ARG...
 		((i < 300)) || fail "no change of a descriptor came in time, in $i runs of $*"
 		ends "${@/#SWITCH/${ways[i % 2]}}"
 		! grep -qE 'another process|in the process: Bad file descriptor' "$TMP/err" || refused=$((refused + 1))
-		check_victim "run $i of $*: $(cat "$TMP/err")"
+		check_victim "run $i of $*: $(<"$TMP/err")"
 	done
 	printf '%s of %s runs: %s\n' "$refused" "$i" "$*" >&2
 }
@@ -106,7 +106,7 @@ forged_memory() {
 	local before
 	start_hostile_in_folder
 	before=$(memory_of "$TARGET" | sha256sum)
-	"$TOOL" attach -pid "$TARGET" --count --engine inside --keep "hostile_$$" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	"$TOOL" attach -pid "$TARGET" --count --engine inside --keep "hostile_$$" 2>"$TMP/err" || fail "$(<"$TMP/err")"
 	order forge
 	eq "$(grep forged "$(output_of)")" 'forged 2' "mappings"
 	ends read -pid "$TARGET"
@@ -114,9 +114,9 @@ forged_memory() {
 	ends doctor -pid "$TARGET"
 	check_victim "doctor"
 	ends detach -pid "$TARGET"
-	check_victim "detach: $(cat "$TMP/err")"
+	check_victim "detach: $(<"$TMP/err")"
 	ends doctor -pid "$TARGET" --fix
-	check_victim "doctor --fix: $(cat "$TMP/err")"
+	check_victim "doctor --fix: $(<"$TMP/err")"
 	eq "$(memory_of "$TARGET" | sha256sum)" "$before" "text and semaphores"
 	quit_target
 	eq "$TARGET_STATUS" 0 "status of the program"
@@ -139,7 +139,7 @@ pipe_as_signpost() {
 	matches "$(ls -l "/proc/$TARGET/fd")" '/memfd:ocaml-probes\.memprof ' "descriptors"
 	ends memprof -pid "$TARGET" --for 1s
 	eq "$STATUS_OF_TOOL" 1 "status"
-	matches "$(cat "$TMP/err")" 'not an OCaml program'
+	matches "$(<"$TMP/err")" 'not an OCaml program'
 	# `top` asks at once.
 	mkfifo "$TMP/keys"
 	exec {keys}<>"$TMP/keys"
@@ -151,7 +151,7 @@ pipe_as_signpost() {
 	start_server -pid "$TARGET" --memprof
 	# shellcheck disable=SC2016 # evaluated later
 	wait_for '[[ $(ask debug/pprof/heap) = 501 ]]'
-	matches "$(cat "$TMP/reply")" "$NOT_LINKED"
+	matches "$(<"$TMP/reply")" "$NOT_LINKED"
 	end_server
 	eq "$SERVER_STATUS" 0 "status of serve"
 }
@@ -176,7 +176,7 @@ test_lines_in_a_pipe() {
 	start_target "${AS_USER[@]}" "$TMP/hostile" "$VICTIM"
 	await_line ready
 	ends attach -pid "$TARGET" --count --by-site --engine inside --for 1ms
-	eq "$STATUS_OF_TOOL" 0 "status: $(cat "$TMP/err")"
+	eq "$STATUS_OF_TOOL" 0 "status: $(<"$TMP/err")"
 	quit_target
 	eq "$TARGET_STATUS" 0 "status of the program"
 }

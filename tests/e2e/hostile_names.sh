@@ -47,24 +47,24 @@ test_names_of_files_and_processes() {
 	local split
 	start_hostile
 	run_plain 0 list
-	grep -q "^ *$TARGET " "$TMP/out" || fail "it is not listed: $(cat "$TMP/out")"
+	grep -q "^ *$TARGET " "$TMP/out" || fail "it is not listed: $(<"$TMP/out")"
 	run_plain 0 list -prog "$EXE"
 	run_plain 2 list -prog "$EXE.nosuch"
 	run_plain 0 info -pid "$TARGET"
 	run_plain 0 doctor -pid "$TARGET"
 	run_plain 2 attach -pid "$TARGET" -enable "$HOSTILE"
 	run_plain 0 list --follow --for 300ms
-	grep -q " $TARGET .*steady" "$TMP/out" || fail "it is not followed: $(cat "$TMP/out")"
+	grep -q " $TARGET .*steady" "$TMP/out" || fail "it is not followed: $(<"$TMP/out")"
 	for split in --by-site --by-thread --by-process; do
 		run_plain 0 attach -pid "$TARGET" --count $split --for 300ms
 		grep -q '^tick  ' "$TMP/out" || fail "no hits: $(cat "$TMP/out" "$TMP/err")"
 	done
-	grep -q "^tick *$TARGET a?]0;b??INJECT " "$TMP/out" || fail "no name: $(cat "$TMP/out")"
+	grep -q "^tick *$TARGET a?]0;b??INJECT " "$TMP/out" || fail "no name: $(<"$TMP/out")"
 	run_plain 0 attach -pid "$TARGET" --time work_start,work_stop --slower 1ns --limit 3 --for 300ms
 	run_plain 0 top -pid "$TARGET" --batch 1
 	run_plain 0 profile -pid "$TARGET" --off-cpu --for 300ms
 	run_plain 0 bpftrace -pid "$TARGET" count tick
-	grep -q '^# Counts .*INJECTED' "$TMP/out" || fail "the comment has another path: $(cat "$TMP/out")"
+	grep -q '^# Counts .*INJECTED' "$TMP/out" || fail "the comment has another path: $(<"$TMP/out")"
 	run_plain 1 gc -pid "$TARGET"
 	run_plain 1 functions -pid "$TARGET"
 	run_plain 1 memprof -pid "$TARGET"
@@ -73,7 +73,7 @@ test_names_of_files_and_processes() {
 	eq "$(wc -l <"$TMP/out")" 1 "lines"
 	python3 -c 'import json, sys
 [path] = [p["exe"] for p in json.load(open(sys.argv[1]))["processes"] if p["pid"] == int(sys.argv[2])]
-assert "\x1b]0;own\x07" in path and path.endswith("/steady")' "$TMP/out" "$TARGET" || fail "$(cat "$TMP/out")"
+assert "\x1b]0;own\x07" in path and path.endswith("/steady")' "$TMP/out" "$TARGET" || fail "$(<"$TMP/out")"
 }
 
 # The names of probes are checked when the notes are read.
@@ -87,7 +87,7 @@ test_names_of_probes() {
 	END
 	chmod +x "$TMP/named"
 	run_plain 1 list -prog "$TMP/named"
-	grep -qF 'probe name is not [A-Za-z0-9_]*' "$TMP/err" || fail "$(cat "$TMP/err")"
+	grep -qF 'probe name is not [A-Za-z0-9_]*' "$TMP/err" || fail "$(<"$TMP/err")"
 	start_target "$TMP/named" 100
 	await_line ready
 	run_plain 0 list
@@ -139,7 +139,7 @@ start_steady() { # COMMAND...
 
 check_refused() { # TEXT [NAME=VALUE...]
 	in_terminal "${@:2}" -- "$TMP/ocaml-probes-top" -pid "$TARGET"
-	eq "$(cat "$TMP/status")" 2 "status of ${*:2}: $(cat -v "$TMP/screen")"
+	eq "$(<"$TMP/status")" 2 "status of ${*:2}: $(cat -v "$TMP/screen")"
 	tr -d '\r' <"$TMP/screen" >"$TMP/text"
 	check_plain "$TMP/text" "what is said of ${*:2}"
 	grep -qF "ocaml-probes: top: $1" "$TMP/text" || fail "$(cat -v "$TMP/screen")"
@@ -147,7 +147,7 @@ check_refused() { # TEXT [NAME=VALUE...]
 
 check_drawn() { # [NAME=VALUE...]
 	in_terminal "$@" -- "$TMP/ocaml-probes-top" -pid "$TARGET"
-	eq "$(cat "$TMP/status")" 0 "status of $*: $(cat -v "$TMP/screen")"
+	eq "$(<"$TMP/status")" 0 "status of $*: $(cat -v "$TMP/screen")"
 }
 
 test_terminals() {
@@ -183,10 +183,10 @@ test_descriptions_of_terminals() {
 		setcap cap_bpf,cap_perfmon=ep "$TMP/ocaml-probes-top"
 		in_terminal PATH="$PATH" TERM=mine "$where" -- "$(type -P setpriv)" "${user[@]:1}"
 		grep -aq 'unknown terminal type: TERM is mine' "$TMP/screen" || fail "$where: $(cat -v "$TMP/screen")"
-		eq "$(cat "$TMP/status")" 2 "status with $where"
+		eq "$(<"$TMP/status")" 2 "status with $where"
 	done
 	in_terminal PATH="$PATH" TERM=xterm HOME="$TMP/home" -- "$(type -P setpriv)" "${user[@]:1}"
-	eq "$(cat "$TMP/status")" 0 "status with the system's: $(cat -v "$TMP/screen")"
+	eq "$(<"$TMP/status")" 0 "status with the system's: $(cat -v "$TMP/screen")"
 }
 
 run_tests "$@"

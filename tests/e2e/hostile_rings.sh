@@ -14,8 +14,8 @@ profile_hostile() { # HOW ARG...
 	timeout -s KILL "$PATIENCE" "$TOOL" memprof -pid "$TARGET" --for 300ms "$@" >"$TMP/out" 2>"$TMP/err" || status=$?
 	[[ $status -le 1 ]] || fail "status $status of $how: $(cat -v "$TMP/err")"
 	! LC_ALL=C grep -aq $'[\x01-\x08\x0b-\x1f\x7f]' "$TMP/out" "$TMP/err" || fail "control characters: $(cat -v "$TMP/out" "$TMP/err")"
-	! grep -qv '^\(ocaml-probes\|hint\): ' "$TMP/err" || fail "$how: $(cat "$TMP/err")"
-	SAID=$(cat "$TMP/err")
+	! grep -qv '^\(ocaml-probes\|hint\): ' "$TMP/err" || fail "$how: $(<"$TMP/err")"
+	SAID=$(<"$TMP/err")
 	kill -KILL "$TARGET"
 	STATUS=$status
 }
@@ -30,14 +30,14 @@ check_all() {
 	for how in random heads lengths long deep; do
 		profile_hostile "$how"
 		eq "$STATUS" 0 "status of $how: $SAID"
-		grep -q 'the program has damaged the ring of events' "$TMP/out" || fail "$how: $(cat "$TMP/out")"
+		grep -q 'the program has damaged the ring of events' "$TMP/out" || fail "$how: $(<"$TMP/out")"
 	done
 	# Counts that cannot be are not printed, in tables or in JSON.
 	profile_hostile heads
-	grep -q 'the program has damaged the counts of lost events: they are not known' "$TMP/out" || fail "$(cat "$TMP/out")"
-	! grep -Eq '[0-9]{16}' "$TMP/out" || fail "counts: $(cat "$TMP/out")"
+	grep -q 'the program has damaged the counts of lost events: they are not known' "$TMP/out" || fail "$(<"$TMP/out")"
+	! grep -Eq '[0-9]{16}' "$TMP/out" || fail "counts: $(<"$TMP/out")"
 	profile_hostile heads --json
-	! grep -Eq '"(promote|samples|forks|alloc_minor)":[0-9]{16}' "$TMP/out" || fail "counts: $(cat "$TMP/out")"
+	! grep -Eq '"(promote|samples|forks|alloc_minor)":[0-9]{16}' "$TMP/out" || fail "counts: $(<"$TMP/out")"
 	# A source that only a later OCaml has is a number, and no damage.
 	profile_hostile sources --json
 	eq "$STATUS" 0 "status of sources: $SAID"

@@ -97,7 +97,7 @@ count_it() { # PLUGIN
 	kill -INT "$COUNTING"
 	wait "$COUNTING"
 	eq "$(hits_of inlined)" 20 "$1: hits: $(cat "$TMP/counts" "$TMP/counting.err")"
-	grep -q "/$1: [0-9]* inlined sites* of other files' probes" "$TMP/counting.err" || fail "$(cat "$TMP/counting.err")"
+	grep -q "/$1: [0-9]* inlined sites* of other files' probes" "$TMP/counting.err" || fail "$(<"$TMP/counting.err")"
 	background "$TOOL" attach --budget none -pid "$TARGET" --print inlined >"$TMP/counts" 2>"$TMP/counting.err"
 	COUNTING=$!
 	wait_for 'grep -q "^ocaml-probes: [a-z]* 1 probe " "$TMP/counting.err"'
@@ -119,12 +119,12 @@ test_plugin_that_comes_while_its_host_is_counted() {
 	start_host host
 	start_counting "$TARGET" --count=inlined
 	load inlined_plugin.cmxs
-	wait_for 'grep -q "1 more site, of newly loaded files" "$TMP/counting.err"'
+	wait_for 'has_text "$TMP/counting.err" "1 more site, of newly loaded files"'
 	tell 'go 10'
 	await_line 'sum 0'
 	kill -INT "$COUNTING"
 	wait "$COUNTING"
-	eq "$(hits_of inlined)" 20 "hits: $(cat "$TMP/counting.err")"
+	eq "$(hits_of inlined)" 20 "hits: $(<"$TMP/counting.err")"
 }
 
 # Enabled before the plugin came: `mixed`, as with any plugin, and repaired.
@@ -145,7 +145,7 @@ test_list() {
 	build_all
 	for file in inlined_plugin.cmxs inlined_plugin_plain.cmxs; do
 		eq "$("$TOOL" list -prog "$TMP/$file" 2>"$TMP/err")" ""
-		eq "$(cat "$TMP/err")" "ocaml-probes: $TMP/$file: has no OCaml probes of its own, but 1 site of probes of the program that loads it
+		eq "$(<"$TMP/err")" "ocaml-probes: $TMP/$file: has no OCaml probes of its own, but 1 site of probes of the program that loads it
 hint: \`ocaml-probes info -pid PID\` shows them in a process that has loaded it"
 	done
 	eq "$("$TOOL" list -prog "$TMP/inlined_plugin_own.cmxs" 2>&1)" "own"
@@ -155,23 +155,23 @@ hint: \`ocaml-probes info -pid PID\` shows them in a process that has loaded it"
 test_post_linker() {
 	local status
 	build_all
-	grep -q "inlined_plugin.cmxs: warning: 1 inlined site of other files' probes left dormant" "$TMP/warnings" || fail "$(cat "$TMP/warnings")"
+	grep -q "inlined_plugin.cmxs: warning: 1 inlined site of other files' probes left dormant" "$TMP/warnings" || fail "$(<"$TMP/warnings")"
 	for file in inlined_plugin.cmxs inlined_plugin_plain.cmxs inlined_plugin_own.cmxs inlined_plugin_own_plain.cmxs; do
 		cp "$TMP/$file" "$TMP/before"
 		status=0
 		"$LINK" --check --strict "$TMP/$file" >"$TMP/out" 2>"$TMP/err" || status=$?
 		eq "$status" 1 "$file: status of --check --strict: $(cat "$TMP/out" "$TMP/err")"
-		[[ $(cat "$TMP/out" "$TMP/err") != *"nothing to do"* ]] || fail "$file: $(cat "$TMP/out")"
+		[[ $(cat "$TMP/out" "$TMP/err") != *"nothing to do"* ]] || fail "$file: $(<"$TMP/out")"
 		"$LINK" --check -v "$TMP/$file" >"$TMP/out" 2>"$TMP/err"
-		eq "$(cat "$TMP/err")" "ocaml-probes-link: $TMP/$file: warning: 1 inlined site of other files' probes left dormant: ocaml-probes finds them in the process; gdb, perf and bpftrace do not" "$file: warning"
-		eq "$(grep -c 'a probe of another file at 0x[0-9a-f]* in camlInlined_plugin.*: stays dormant$' "$TMP/out")" 1 "$file: $(cat "$TMP/out")"
+		eq "$(<"$TMP/err")" "ocaml-probes-link: $TMP/$file: warning: 1 inlined site of other files' probes left dormant: ocaml-probes finds them in the process; gdb, perf and bpftrace do not" "$file: warning"
+		eq "$(grep -c 'a probe of another file at 0x[0-9a-f]* in camlInlined_plugin.*: stays dormant$' "$TMP/out")" 1 "$file: $(<"$TMP/out")"
 		cmp "$TMP/$file" "$TMP/before"
 	done
 	eq "$("$LINK" --check "$TMP/inlined_plugin.cmxs" 2>/dev/null)" \
 		"$TMP/inlined_plugin.cmxs: no probes of its own, 1 site of other files' probes" "what --check says"
 	eq "$("$LINK" --check "$TMP/inlined_plugin_own_plain.cmxs" 2>/dev/null)" \
 		"$TMP/inlined_plugin_own_plain.cmxs: 1 site of 1 probe can be converted, 0 probe_is_enabled" "what --check says"
-	"$LINK" --check --strict "$TMP/host_plain" >"$TMP/out" 2>&1 || fail "$(cat "$TMP/out")"
+	"$LINK" --check --strict "$TMP/host_plain" >"$TMP/out" 2>&1 || fail "$(<"$TMP/out")"
 }
 
 run_tests "$@"

@@ -30,7 +30,7 @@ test_old_generation_and_bpftrace() {
 	background bpftrace --unsafe -p "$TARGET" -e "usdt:$program:ocaml:alone { @ = count(); }" >"$TMP/bpftrace" 2>&1
 	BPFTRACE=$!
 	wait_for 'bpftrace_is_attached 2' 60
-	kill -0 "$BPFTRACE" || fail "$(cat "$TMP/bpftrace")"
+	kill -0 "$BPFTRACE" || fail "$(<"$TMP/bpftrace")"
 	order 'go 1000'
 	end_bpftrace
 	eq "$(sed -n 's/^@: //p' "$TMP/bpftrace")" 4000 "bpftrace's count"
@@ -68,11 +68,11 @@ test_three_tools_agree() {
 	inside=$COUNTING
 	background "$TOOL" attach --budget none -exe "$TMP/inside" --count --json >"$TMP/bpf" 2>"$TMP/bpf.err"
 	bpf=$!
-	wait_for 'grep -q "counting [0-9]* probes" "$TMP/bpf.err"' 60
+	wait_for 'has_text "$TMP/bpf.err" "counting [0-9]* probes"' 60
 	background bpftrace --unsafe -e "usdt:$TMP/inside:ocaml_1:* { @[probe] = count(); }" >"$TMP/bpftrace" 2>&1
 	BPFTRACE=$!
 	wait_for 'bpftrace_is_attached 5' 60
-	kill -0 "$BPFTRACE" || fail "$(cat "$TMP/bpftrace")"
+	kill -0 "$BPFTRACE" || fail "$(<"$TMP/bpftrace")"
 	forget_output
 	tell 'threads 8 2500'
 	for ((i = 0; i < 10; i++)); do
@@ -90,7 +90,7 @@ test_three_tools_agree() {
 	mv "$TMP/bpf" "$TMP/counts"
 	eq "$(totals)" "$(hits_of_rounds $rounds)" "hits, by the BPF engine"
 	eq "$(sed -n 's/^@\[usdt:.*:\([a-z]*\)\]: /\1 /p' "$TMP/bpftrace" | LC_ALL=C sort)" \
-		"$(hits_of_rounds $rounds)" "hits, by bpftrace: $(cat "$TMP/bpftrace")"
+		"$(hits_of_rounds $rounds)" "hits, by bpftrace: $(<"$TMP/bpftrace")"
 	check_gone
 	end_inside
 }
@@ -126,7 +126,7 @@ test_moved_and_interrupted() {
 	for ((i = 0; i < ${MOVES:-4}; i++)); do
 		disturb "${processes[@]}"
 	done
-	kill "$mover" || fail "$(cat "$TMP/mover")"
+	kill "$mover" || fail "$(<"$TMP/mover")"
 	tell stop
 	await_line end 120
 	stop_measuring
@@ -144,9 +144,9 @@ disturb() { # PID...
 		kill -CONT "$pid"
 	done
 	let_run all "$1"
-	timeout 60 gdb -q -nx -batch -p "$1" >"$TMP/gdb" 2>&1 || fail "$(cat "$TMP/gdb")"
+	timeout 60 gdb -q -nx -batch -p "$1" >"$TMP/gdb" 2>&1 || fail "$(<"$TMP/gdb")"
 	# A worker, which waits for nothing.
-	timeout 60 gdb -q -nx -batch -p "$3" -ex 'stepi 100' >"$TMP/gdb" 2>&1 || fail "$(cat "$TMP/gdb")"
+	timeout 60 gdb -q -nx -batch -p "$3" -ex 'stepi 100' >"$TMP/gdb" 2>&1 || fail "$(<"$TMP/gdb")"
 	let_run all "$1"
 }
 
@@ -197,7 +197,7 @@ test_child_by_its_pid() {
 	start_measuring -pid "$CHILD" --count --json
 	order 'threads 2 1000'
 	let_child_run
-	wait "$COUNTING" || fail "$(cat "$TMP/counting.err")"
+	wait "$COUNTING" || fail "$(<"$TMP/counting.err")"
 	eq "$(totals)" "$(hits_of_rounds "$ROUNDS")" "hits"
 	check_gone
 	end_inside
@@ -210,7 +210,7 @@ test_parent_ends_first() {
 	have_child
 	order 'threads 2 1000'
 	end_inside
-	wait "$COUNTING" || fail "$(cat "$TMP/counting.err")"
+	wait "$COUNTING" || fail "$(<"$TMP/counting.err")"
 	eq "$(totals)" "$(hits_of_rounds 2000)" "hits"
 	eq "$(memory_of "$CHILD")" "${MEMORY_BEFORE[$TARGET]}" "text and semaphores of the child"
 	let_child_run
@@ -248,7 +248,7 @@ test_exec() {
 	tell exec
 	await_line ready
 	stop_measuring
-	matches "$(cat "$TMP/counting.err")" 'the process runs another program'
+	matches "$(<"$TMP/counting.err")" 'the process runs another program'
 	eq "$(totals)" "$(hits_of_rounds 2000)" "hits"
 	keep_memory
 	start_measuring --count --json
@@ -270,7 +270,7 @@ test_target_ends_in_each_phase() {
 		status=0
 		timeout 60 "$BINARIES/kill_at" -p "$TARGET" "$TMP/killed" "stop:$n" "$TOOL" attach --budget none -pid "$TARGET" --count --json \
 			--engine inside --for 20ms >"$TMP/out" 2>"$TMP/err" || status=$?
-		matches "$status" '^[05]$' "status of the tool, the target ended at $n: $(cat "$TMP/err")"
+		matches "$status" '^[05]$' "status of the tool, the target ended at $n: $(<"$TMP/err")"
 		has_ended "$TARGET" || break
 		wait "$TARGET" || :
 	done
@@ -302,7 +302,7 @@ test_pid_namespace() {
 # OCaml 4 goes on, not one of a trampoline; at a start, and at a stop.
 test_stack_overflow() {
 	local pair suite=$ROOT/tests/ocaml/suite
-	PROGRAMS=deep_recursion BARE=no "$suite/build" "$O" "$TMP/suite" >"$TMP/built" 2>&1 || fail "$(cat "$TMP/built")"
+	PROGRAMS=deep_recursion BARE=no "$suite/build" "$O" "$TMP/suite" >"$TMP/built" 2>&1 || fail "$(<"$TMP/built")"
 	for pair in endless,deep deep,endless; do
 		OCAMLRUNPARAM=l=1M start_target "$TMP/suite/deep_recursion" toggled "$suite/deep_recursion.ml"
 		await_line ready
@@ -361,7 +361,7 @@ test_foreign_switch_is_told() {
 	poke $((hot + 1)) 0x3d
 	stop_measuring
 	eq "$(totals)" "$(hits_of_rounds 1110 | sed 's/^hot .*/hot 1100/')" "hits"
-	matches "$(cat "$TMP/counting.err")" '1 of 5 sites are not counted now, because another program has changed' "warning"
+	matches "$(<"$TMP/counting.err")" '1 of 5 sites are not counted now, because another program has changed' "warning"
 	check_gone
 	end_inside
 }
@@ -406,10 +406,10 @@ note_end() { # STATUS ERRORS
 	case $1 in
 	0) counted=$((counted + 1)) ;;
 	6)
-		matches "$(cat "$2")" 'is already counted inside|another tool'
+		matches "$(<"$2")" 'is already counted inside|another tool'
 		refused=$((refused + 1))
 		;;
-	*) fail "status $1: $(cat "$2")" ;;
+	*) fail "status $1: $(<"$2")" ;;
 	esac
 }
 
@@ -446,10 +446,10 @@ test_switched_by_others() {
 	done) 2>"$TMP/switching.err" &
 	switching=$!
 	for ((i = 0; i < 40; i++)); do
-		"$TOOL" attach -pid "$TARGET" --count --json --engine inside --for 1ms >"$TMP/out" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+		"$TOOL" attach -pid "$TARGET" --count --json --engine inside --for 1ms >"$TMP/out" 2>"$TMP/err" || fail "$(<"$TMP/err")"
 	done
 	touch "$TMP/ended"
-	wait "$switching" || fail "$(cat "$TMP/switching.err")"
+	wait "$switching" || fail "$(<"$TMP/switching.err")"
 	check_gone
 	forget_output
 	end_inside
@@ -467,7 +467,7 @@ test_traced_at_the_end() {
 	wait_for '! grep -q "TracerPid:.0$" "/proc/$TARGET/status"'
 	kill -INT "$COUNTING"
 	wait "$COUNTING" || status=$?
-	matches "$(cat "$TMP/counting.err")" 'is being traced by pid'
+	matches "$(<"$TMP/counting.err")" 'is being traced by pid'
 	touch "$TMP/go-on"
 	wait "$GDB" || :
 	"$TOOL" doctor -pid "$TARGET" -fix >"$TMP/doctor"
@@ -490,13 +490,13 @@ test_ordinary_user() {
 	background env -u TMP "${as_user[@]}" "$TMP/ocaml-probes" attach --budget none -pid "$TARGET" --count --json \
 		>"$TMP/counts" 2>"$TMP/err"
 	COUNTING=$!
-	wait_for 'grep -q "counting [0-9]* probes" "$TMP/err" || ! kill -0 "$COUNTING"'
+	wait_for 'has_text "$TMP/err" "counting [0-9]* probes" || ! kill -0 "$COUNTING"'
 	tell go
 	await_line '# in_loop was seen.*' 60
 	tell quit
-	wait "$COUNTING" || fail "$(cat "$TMP/err")"
+	wait "$COUNTING" || fail "$(<"$TMP/err")"
 	finish_target
-	matches "$(cat "$TMP/err")" 'engine: inside, since BPF is not available'
+	matches "$(<"$TMP/err")" 'engine: inside, since BPF is not available'
 	eq "$(totals)" "$(expected_hits)" "hits"
 }
 

@@ -36,7 +36,7 @@ handled() {
 
 # The data of the counters, once near each image.
 check_parts() { # N
-	eq "$(grep -c 'rw-s 00000000 .*memfd:ocaml-probes-inside' "/proc/$TARGET/maps")" "$1" "parts: $(cat "/proc/$TARGET/maps")"
+	eq "$(grep -c 'rw-s 00000000 .*memfd:ocaml-probes-inside' "/proc/$TARGET/maps")" "$1" "parts: $(<"/proc/$TARGET/maps")"
 }
 
 # "FILE PROBE HITS" of each site.
@@ -93,7 +93,7 @@ test_pairs_of_two_images() {
 	inside=$COUNTING
 	: >"$TMP/bpf.err"
 	background "$TOOL" attach -pid "$TARGET" --json "${pairs[@]}" >"$TMP/bpf" 2>"$TMP/bpf.err"
-	wait_for 'grep -q "measuring" "$TMP/bpf.err"' 60
+	wait_for 'has_text "$TMP/bpf.err" "measuring"' 60
 	rounds 25
 	kill -INT $!
 	wait $!
@@ -127,7 +127,7 @@ reused 10" "hits"
 # What one tool has begun is found, read and ended by others, and after a tool that was killed.
 test_plugins_kept_and_killed() {
 	start_plugin_host
-	"$TOOL" attach -pid "$TARGET" --engine inside --keep "$KEPT" --count 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	"$TOOL" attach -pid "$TARGET" --engine inside --keep "$KEPT" --count 2>"$TMP/err" || fail "$(<"$TMP/err")"
 	rounds 10
 	"$TOOL" list --kept 2>"$TMP/err" | finds "^$KEPT .*pid $TARGET\$"
 	"$TOOL" read "$KEPT" --json >"$TMP/counts"
@@ -169,7 +169,7 @@ load_far() {
 	own_copy "$BINARIES/libfar.so" >/dev/null
 	order "load $TMP/libfar.so"
 	FAR_BIAS=0x$(grep -m1 -F libfar.so "$maps" | cut -d- -f1)
-	((FAR_BIAS - $(bias_of "$TARGET") > 1 << 31)) || fail "one jump reaches the library: $(cat "$maps")"
+	((FAR_BIAS - $(bias_of "$TARGET") > 1 << 31)) || fail "one jump reaches the library: $(<"$maps")"
 	BEFORE=$(memory_of_both "$TARGET")
 }
 
@@ -299,8 +299,8 @@ test_exec_in_the_second_part() {
 	tell exec
 	await_line ready
 	stop_measuring
-	matches "$(cat "$TMP/counting.err")" 'the process runs another program'
-	check_but_one "$(cat "$TMP/books")" 1
+	matches "$(<"$TMP/counting.err")" 'the process runs another program'
+	check_but_one "$(<"$TMP/books")" 1
 	check_unmapped
 	load_far
 	start_measuring --count --json

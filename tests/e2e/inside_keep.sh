@@ -24,7 +24,7 @@ start_copy() { # NAME ARG...
 }
 
 keep() { # FLAG...
-	"$TOOL" attach -pid "$TARGET" --engine inside --keep "$NAME" "$@" 2>"$TMP/keep.err" || fail "$(cat "$TMP/keep.err")"
+	"$TOOL" attach -pid "$TARGET" --engine inside --keep "$NAME" "$@" 2>"$TMP/keep.err" || fail "$(<"$TMP/keep.err")"
 }
 
 check_restored() { # BEFORE
@@ -49,24 +49,24 @@ test_ordinary_user() {
 	cp "$O/tests/ocaml/counted" "$TOOL" "$TMP"
 	start_target "${as_user[@]}" --reuid=65534 --regid=65534 "$TMP/counted" 100000 2
 	await_line ready
-	"${owner[@]}" attach -pid "$TARGET" --count --engine auto --keep "$NAME" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
-	matches "$(cat "$TMP/err")" 'engine: inside, since BPF is not available: .*lacks CAP_BPF'
+	"${owner[@]}" attach -pid "$TARGET" --count --engine auto --keep "$NAME" 2>"$TMP/err" || fail "$(<"$TMP/err")"
+	matches "$(<"$TMP/err")" 'engine: inside, since BPF is not available: .*lacks CAP_BPF'
 	tell go
 	await_line '# in_loop was seen.*' 60
 	for command in read detach; do
 		status=0
 		"${other[@]}" $command -pid "$TARGET" >"$TMP/out" 2>"$TMP/err" || status=$?
-		eq "$status" 3 "status: $(cat "$TMP/err")"
-		matches "$(cat "$TMP/err")" "belongs to uid 65534, you are uid 60123"
+		eq "$status" 3 "status: $(<"$TMP/err")"
+		matches "$(<"$TMP/err")" "belongs to uid 65534, you are uid 60123"
 		status=0
 		"${other[@]}" $command "$NAME" >"$TMP/out" 2>"$TMP/err" || status=$?
-		[[ $status -eq 2 || $status -eq 3 ]] || fail "status $status: $(cat "$TMP/err")"
-		matches "$(cat "$TMP/err")" "hint: .*only its owner finds it"
+		[[ $status -eq 2 || $status -eq 3 ]] || fail "status $status: $(<"$TMP/err")"
+		matches "$(<"$TMP/err")" "hint: .*only its owner finds it"
 	done
 	# What root keeps in the kernel cannot be listed, and that is said.
 	[[ -d /sys/fs/bpf/ocaml-probes ]] || mkdir -m 700 /sys/fs/bpf/ocaml-probes
 	"${owner[@]}" list --kept 2>"$TMP/err" | finds "^$NAME "
-	eq "$(cat "$TMP/err")" \
+	eq "$(<"$TMP/err")" \
 		"ocaml-probes: warning: measurements in the kernel are not listed: /sys/fs/bpf/ocaml-probes: Permission denied"
 	"${owner[@]}" read "$NAME" --json >"$TMP/counts"
 	eq "$(totals)" "$(expected_hits)" "hits, read"
@@ -101,7 +101,7 @@ test_killed_tool() {
 }
 
 detach_kept() {
-	"$TOOL" detach "$NAME" >"$TMP/out" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	"$TOOL" detach "$NAME" >"$TMP/out" 2>"$TMP/err" || fail "$(<"$TMP/err")"
 }
 
 # Killed in each phase of the attach: whatever it has left is read, taken away or repaired.
@@ -117,10 +117,10 @@ test_killed_in_between() {
 		await_running
 		if "$TOOL" read "$NAME" --json >"$TMP/counts" 2>"$TMP/err"; then
 			kept+=y
-			"$TOOL" detach "$NAME" >"$TMP/out" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+			"$TOOL" detach "$NAME" >"$TMP/out" 2>"$TMP/err" || fail "$(<"$TMP/err")"
 		else
 			kept+=n
-			matches "$(cat "$TMP/err")" 'no kept measurement of this name'
+			matches "$(<"$TMP/err")" 'no kept measurement of this name'
 			"$TOOL" doctor -pid "$TARGET" -fix >"$TMP/out"
 		fi
 		check_restored "$before"
@@ -161,7 +161,7 @@ test_orphans() {
 	kill -KILL "$parent"
 	finish_target
 	"$TOOL" read "$NAME" --json >"$TMP/counts" 2>"$TMP/err"
-	matches "$(cat "$TMP/err")" "pid $parent no longer counts; .* 1 process that it has forked"
+	matches "$(<"$TMP/err")" "pid $parent no longer counts; .* 1 process that it has forked"
 	"$TOOL" list --kept 2>"$TMP/err" | finds "^$NAME .* 1 of 2 processes alive, pid $parent, "
 	first=$(totals)
 	wait_for '"$TOOL" read -q -pid '"$child"' --json >"$TMP/counts"; [[ $(totals) != "$first" ]]'
@@ -178,7 +178,7 @@ test_the_process_has_ended() {
 	await_line '# in_loop was seen.*' 60
 	quit_target
 	check_error 2 "'$NAME': no kept measurement of this name" read "$NAME"
-	matches "$(cat "$TMP/err")" 'hint: counting inside of a process ends with the process'
+	matches "$(<"$TMP/err")" 'hint: counting inside of a process ends with the process'
 	check_error 5 "pid $TARGET: no such process" read -pid "$TARGET"
 }
 
@@ -248,8 +248,8 @@ damaged() { # FROM TO STATUS WHY
 	keep --count --time outer,tail
 	edit_meta "$1" "$2"
 	if [[ $3 = *damaged ]]; then
-		"$TOOL" detach -pid "$TARGET" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
-		matches "$(cat "$TMP/err")" 'was incomplete: removed'
+		"$TOOL" detach -pid "$TARGET" 2>"$TMP/err" || fail "$(<"$TMP/err")"
+		matches "$(<"$TMP/err")" 'was incomplete: removed'
 	else
 		check_error 1 "$3" detach -pid "$TARGET"
 		"$TOOL" doctor -pid "$TARGET" -fix >"$TMP/out"
@@ -306,7 +306,7 @@ test_text_is_plain() {
 # ---- auto -------------------------------------------------------------------------------------
 
 auto() { # FLAG...
-	"$TOOL" attach -pid "$TARGET" --engine auto --json --for 50ms "$@" >"$TMP/json" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	"$TOOL" attach -pid "$TARGET" --engine auto --json --for 50ms "$@" >"$TMP/json" 2>"$TMP/err" || fail "$(<"$TMP/err")"
 }
 
 # The rate decides, or the budget, or what only BPF can do.
@@ -314,23 +314,23 @@ test_auto() {
 	need_bpf
 	start_copy counted 1000000000 2
 	auto --count
-	eq "$(member engine)" bpf "$(cat "$TMP/err")"
-	matches "$(cat "$TMP/err")" 'engine: bpf, since 0 hits/s take 0.00% of a core with BPF, within the budget of 5%'
+	eq "$(member engine)" bpf "$(<"$TMP/err")"
+	matches "$(<"$TMP/err")" 'engine: bpf, since 0 hits/s take 0.00% of a core with BPF, within the budget of 5%'
 	tell go
 	let_run all
 	# Other tests must not take the CPUs from it while `auto` looks.
 	# shellcheck disable=SC2046 # words
 	renice -n -10 -p $(ls "/proc/$TARGET/task") >/dev/null
 	auto --count
-	eq "$(member engine)" inside "$(cat "$TMP/err")"
-	matches "$(cat "$TMP/err")" 'engine: inside, since [0-9]+ hits/s take [0-9.]+% of a core with BPF, more than the budget of 5%'
+	eq "$(member engine)" inside "$(<"$TMP/err")"
+	matches "$(<"$TMP/err")" 'engine: inside, since [0-9]+ hits/s take [0-9.]+% of a core with BPF, more than the budget of 5%'
 	matches "$(member engine_reason)" '^[0-9]+ hits/s take .* more than the budget of 5%$'
 	auto --count --budget 99999%
-	eq "$(member engine)" bpf "$(cat "$TMP/err")"
+	eq "$(member engine)" bpf "$(<"$TMP/err")"
 	auto --count --by-thread
-	matches "$(cat "$TMP/err")" 'engine: bpf, since inside excludes --by-thread'
+	matches "$(<"$TMP/err")" 'engine: bpf, since inside excludes --by-thread'
 	auto --count=c:caml_main
-	matches "$(cat "$TMP/err")" 'engine: bpf, since inside excludes c:'
+	matches "$(<"$TMP/err")" 'engine: bpf, since inside excludes c:'
 	eq "$("$TOOL" doctor -pid "$TARGET")" "" "doctor"
 	check_error 2 "probe 'nosuch': no such probe" attach -pid "$TARGET" --count=nosuch --engine auto
 }
@@ -353,8 +353,8 @@ test_budget() {
 	start_copy counted 1000000000 2
 	tell go
 	"$TOOL" attach -pid "$TARGET" --count --engine inside --budget 0.000001% --for 1h >"$TMP/out" 2>"$TMP/err" || status=$?
-	eq "$status" 7 "status: $(cat "$TMP/err")"
-	matches "$(cat "$TMP/err")" 'exceeds the budget'
+	eq "$status" 7 "status: $(<"$TMP/err")"
+	matches "$(<"$TMP/err")" 'exceeds the budget'
 	matches "$(tail -n 1 "$TMP/out")" '^CPU overhead: [0-9]+ hits/s x [0-9.]+ ns per hit = '
 }
 

@@ -28,7 +28,7 @@ stops_of() { # COMMAND...
 killed_at() { # N COMMAND...
 	local status=0
 	timeout 120 "$BINARIES/kill_at" "$TMP/killed" "stop:$1" "${@:2}" >"$TMP/out" 2>"$TMP/err" || status=$?
-	matches "$status $(<"$TMP/killed")" "^(137 killed at stop:$1|0 ended 0)$" "$(cat "$TMP/err")"
+	matches "$status $(<"$TMP/killed")" "^(137 killed at stop:$1|0 ended 0)$" "$(<"$TMP/err")"
 	[[ $status = 137 ]]
 }
 
@@ -42,7 +42,7 @@ memory_of_all() {
 fix_all() { # WHAT
 	local pid
 	for pid in "${PIDS[@]}"; do
-		"$TOOL" doctor -pid "$pid" -fix >"$TMP/fixed" || fail "$1: doctor --fix of $pid: $(cat "$TMP/fixed")"
+		"$TOOL" doctor -pid "$pid" -fix >"$TMP/fixed" || fail "$1: doctor --fix of $pid: $(<"$TMP/fixed")"
 	done
 }
 
@@ -96,7 +96,7 @@ check_alive() { # PID WHAT
 check_pairs_are_made() {
 	local tool counted
 	tool=("$TOOL" attach "${PIDS[@]/#/--pid=}" "${PAIRS[@]}" --json --engine inside --for 300ms)
-	"${tool[@]}" >"$TMP/pairs" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	"${tool[@]}" >"$TMP/pairs" 2>"$TMP/err" || fail "$(<"$TMP/err")"
 	counted=$(tail -n 1 "$TMP/pairs" | grep -o '"count":[0-9]*' | head -n 1)
 	((${counted#*:} > 100)) || fail "pairs: $counted in 300 ms"
 }
@@ -175,7 +175,7 @@ test_plugin() {
 
 # Of the language suite, by the ocamlopt in PATH.
 build_programs() { # NAME...
-	PROGRAMS=$* BARE=no "$ROOT/tests/ocaml/suite/build" "$O" "$TMP/suite" >"$TMP/built" 2>&1 || fail "$(cat "$TMP/built")"
+	PROGRAMS=$* BARE=no "$ROOT/tests/ocaml/suite/build" "$O" "$TMP/suite" >"$TMP/built" 2>&1 || fail "$(<"$TMP/built")"
 }
 
 start_program() { # NAME

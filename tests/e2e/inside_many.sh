@@ -83,7 +83,7 @@ test_totals_are_those_of_bpf() {
 	PIDS+=("$TARGET")
 	keep_memory
 	measure --count
-	matches "$(cat "$TMP/counting.err")" 'counting [0-9]+ probes \([0-9]+ sites\) of 3 processes'
+	matches "$(<"$TMP/counting.err")" 'counting [0-9]+ probes \([0-9]+ sites\) of 3 processes'
 	inside=$COUNTING
 	mv "$TMP/counts" "$TMP/counts.inside"
 	measure --count --engine bpf
@@ -120,8 +120,8 @@ test_pairs_and_an_end() {
 	wait_for '[[ $(wc -l <"$TMP/counts") -ge 3 ]]'
 	kill -0 "$COUNTING" || fail "it ended with the first process"
 	quit_target "$b"
-	wait "$COUNTING" || fail "status $?: $(cat "$TMP/counting.err")"
-	matches "$(cat "$TMP/counting.err")" 'all 2 processes have ended'
+	wait "$COUNTING" || fail "status $?: $(<"$TMP/counting.err")"
+	matches "$(<"$TMP/counting.err")" 'all 2 processes have ended'
 	eq "$(totals)" "work 5020
 worked 5020" "hits"
 	eq "$(pair_of "$TMP/counts" count starts orphan_starts orphan_stops open)" "count 5020
@@ -153,10 +153,10 @@ test_some_cannot_be_counted() {
 	start_one bare_host
 	bare=$TARGET
 	measure --count
-	grep -qE "pid $filtered: .*seccomp filter.*: it is not counted$" "$TMP/counting.err" || fail "$(cat "$TMP/counting.err")"
-	grep -qE "pid $dormant: [0-9]+ sites are dormant, .*: it is not counted$" "$TMP/counting.err" || fail "$(cat "$TMP/counting.err")"
-	grep -qE "pid $bare: has no probe yet .*: it is not counted$" "$TMP/counting.err" || fail "$(cat "$TMP/counting.err")"
-	matches "$(cat "$TMP/counting.err")" 'of 1 of 4 processes'
+	grep -qE "pid $filtered: .*seccomp filter.*: it is not counted$" "$TMP/counting.err" || fail "$(<"$TMP/counting.err")"
+	grep -qE "pid $dormant: [0-9]+ sites are dormant, .*: it is not counted$" "$TMP/counting.err" || fail "$(<"$TMP/counting.err")"
+	grep -qE "pid $bare: has no probe yet .*: it is not counted$" "$TMP/counting.err" || fail "$(<"$TMP/counting.err")"
+	matches "$(<"$TMP/counting.err")" 'of 1 of 4 processes'
 	pass 321 "$good"
 	stop_measuring
 	eq "$(totals | grep work)" "work 321
@@ -166,7 +166,7 @@ worked 321" "hits"
 	PIDS=("$filtered" "$dormant")
 	# shellcheck disable=SC2046
 	"$TOOL" attach $(named "${PIDS[@]}") --count --engine inside >"$TMP/out" 2>"$TMP/err" && fail "it counted"
-	eq "$?" 4 "status: $(cat "$TMP/err")"
+	eq "$?" 4 "status: $(<"$TMP/err")"
 	matches "$(tail -n 1 "$TMP/err")" 'none of the 2 processes can be counted'
 	check_clean "$filtered"
 }
@@ -216,7 +216,7 @@ test_one_is_held() {
 	stop_measuring
 	eq "$(totals)" "work 77
 worked 77" "hits"
-	matches "$(cat "$TMP/counting.err")" "pid $a.*; its counters still run: ocaml-probes doctor -pid $a --fix"
+	matches "$(<"$TMP/counting.err")" "pid $a.*; its counters still run: ocaml-probes doctor -pid $a --fix"
 	check_clean "$b"
 	pkill -KILL -P "$!" || :
 	kill -KILL "$!" || :
@@ -237,7 +237,7 @@ test_others_are_busy() {
 	first=$COUNTING
 	mv "$TMP/counts" "$TMP/counts.first"
 	measure --count
-	matches "$(cat "$TMP/counting.err")" "pid $a: is already counted inside .*: it is not counted"
+	matches "$(<"$TMP/counting.err")" "pid $a: is already counted inside .*: it is not counted"
 	pass 5 "$a"
 	pass 60 "$b"
 	stop_measuring
@@ -261,7 +261,7 @@ test_keep() {
 	b=$TARGET
 	# shellcheck disable=SC2046
 	"$TOOL" attach $(named "${PIDS[@]}") --engine inside --count --time work,worked --keep "$NAME" 2>"$TMP/err" ||
-		fail "$(cat "$TMP/err")"
+		fail "$(<"$TMP/err")"
 	pass 1000 "$a"
 	pass 234 "$b"
 	for where in "$NAME" "-pid $a" "-pid $b"; do
@@ -270,14 +270,14 @@ test_keep() {
 		eq "$(totals)" "work 1234
 worked 1234" "hits, read $where"
 		eq "$(pair_of "$TMP/counts" count)" "count 1234" "pairs, read $where"
-		eq "$(cat "$TMP/err")" "" "said"
+		eq "$(<"$TMP/err")" "" "said"
 	done
 	"$TOOL" list --kept 2>"$TMP/err" | finds "^$NAME .*2 of 2 processes alive, pid $a, \.\.\.\$"
 	check_error 1 "a kept measurement of this name exists" attach -pid "$b" -q --count --engine inside --keep "$NAME"
 	# The counters of a process end with it.
 	quit_target "$a"
 	"$TOOL" read "$NAME" --json >"$TMP/counts" 2>"$TMP/err"
-	matches "$(cat "$TMP/err")" '1 of 2 processes still count'
+	matches "$(<"$TMP/err")" '1 of 2 processes still count'
 	eq "$(totals)" "work 234
 worked 234" "hits of the other"
 	"$TOOL" detach "$NAME" --json >"$TMP/counts" 2>"$TMP/err"
@@ -338,7 +338,7 @@ test_a_number_that_is_used_again() {
 	"$TMP/ocaml-probes-new" 1000 &
 	eq $! "$killed" "the pid of the new tool"
 	await_exe "$TMP/ocaml-probes-new" "$killed"
-	"$TOOL" detach -pid "$TARGET" --json >"$TMP/counts" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	"$TOOL" detach -pid "$TARGET" --json >"$TMP/counts" 2>"$TMP/err" || fail "$(<"$TMP/err")"
 	eq "$(totals)" "work 9
 worked 9" "hits"
 	check_clean "$TARGET"
@@ -355,7 +355,7 @@ test_auto() {
 	start_one reborn
 	b=$TARGET
 	measure --count --engine auto
-	matches "$(cat "$TMP/counting.err")" 'engine: bpf, since 0 hits/s take 0.00% of a core with BPF'
+	matches "$(<"$TMP/counting.err")" 'engine: bpf, since 0 hits/s take 0.00% of a core with BPF'
 	pass 2 "$a"
 	pass 3 "$b"
 	stop_measuring
@@ -364,13 +364,13 @@ worked 5" "hits"
 	# shellcheck disable=SC2046
 	"$TOOL" attach --budget none $(named "${PIDS[@]}") --count --engine auto --json -- bash -c "echo go 1000 >'$(readlink "/proc/$a/fd/0")'
 		until grep -q 'passed 1000' '$(output_of "$a")'; do sleep 0.01; done" >"$TMP/counts" 2>"$TMP/err"
-	matches "$(cat "$TMP/err")" "engine: inside, since the hits that 'bash' will cause are not known yet"
+	matches "$(<"$TMP/err")" "engine: inside, since the hits that 'bash' will cause are not known yet"
 	eq "$(totals)" "work 1000
 worked 1000" "hits"
 	# One of them cannot be counted inside.
 	start_one loop_plain
 	measure --count --engine auto
-	matches "$(cat "$TMP/counting.err")" "engine: bpf, since inside is not possible: pid $TARGET: [0-9]+ sites are dormant"
+	matches "$(<"$TMP/counting.err")" "engine: bpf, since inside is not possible: pid $TARGET: [0-9]+ sites are dormant"
 	stop_measuring
 }
 

@@ -138,9 +138,9 @@ step() {
 	done
 	wait "$TOOL_PID" || status=$?
 	if [[ $IS_KILLED = yes && $status = 137 ]]; then
-		"$TOOL" doctor -pid "$TARGET" -fix >"$TMP/doctor" 2>&1 || die "doctor: $(cat "$TMP/doctor")"
+		"$TOOL" doctor -pid "$TARGET" -fix >"$TMP/doctor" 2>&1 || die "doctor: $(<"$TMP/doctor")"
 	else
-		[[ $status = 0 ]] || [[ $status = 6 && $WHAT = *a_second_tool* ]] || die "status $status: $(cat "$TMP/err")"
+		[[ $status = 0 ]] || [[ $status = 6 && $WHAT = *a_second_tool* ]] || die "status $status: $(<"$TMP/err")"
 	fi
 	# A uprobe is an int3 in the place of the nop, and raises the half of the semaphore that tracers have.
 	eq "$(memory_of "$TARGET" | sed "s/^ cc/ 90/; s:/ .. ..:/ 00 00:")" "${before[$TARGET]}" \

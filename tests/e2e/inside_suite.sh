@@ -63,13 +63,13 @@ count_by() { # ENGINE
 	[[ $1 = inside ]] || children=(--children)
 	background "$TOOL" attach --budget none -pid "$TARGET" --count --json --engine "$1" "${children[@]}" >"$TMP/$PROGRAM/$1" 2>"$TMP/$PROGRAM/$1.err"
 	COUNTING=$!
-	wait_for "grep -q 'counting [0-9]* probes\?' '$TMP/$PROGRAM/$1.err' || ! kill -0 $COUNTING" 60
+	wait_for "has_text '$TMP/$PROGRAM/$1.err' 'counting [0-9]* probes?' || ! kill -0 $COUNTING" 60
 	kill -0 "$COUNTING" 2>/dev/null || not_counted "$1"
 }
 
 not_counted() { # ENGINE
 	grep -q 'cannot be called into now: no thread has room on its stack' "$TMP/$PROGRAM/$1.err" ||
-		fail "$PROGRAM: it does not count: $(cat "$TMP/$PROGRAM/$1.err")"
+		fail "$PROGRAM: it does not count: $(<"$TMP/$PROGRAM/$1.err")"
 	cat "$TMP/$PROGRAM/$1.err" >&2
 	return 1
 }
@@ -156,7 +156,7 @@ check_alone() {
 		count_by inside
 		let_it_run
 		kill -INT "$COUNTING"
-		wait "$COUNTING" || fail "$PROGRAM: $(cat "$TMP/$PROGRAM/inside.err")"
+		wait "$COUNTING" || fail "$PROGRAM: $(<"$TMP/$PROGRAM/inside.err")"
 		[[ -n $(hits_by inside) ]] || fail "$PROGRAM: nothing was counted"
 	done
 	[[ -n $(setting initially) ]] || eq "$(memory_of "$TARGET")" "$BEFORE" "$PROGRAM: text and semaphores"
@@ -185,8 +185,8 @@ check_switched() {
 	done
 	stop_between_sites
 	kill -INT "$inside" "$bpf"
-	wait "$inside" || fail "$PROGRAM: $(cat "$TMP/$PROGRAM/inside.err")"
-	wait "$bpf" || fail "$PROGRAM: $(cat "$TMP/$PROGRAM/bpf.err")"
+	wait "$inside" || fail "$PROGRAM: $(<"$TMP/$PROGRAM/inside.err")"
+	wait "$bpf" || fail "$PROGRAM: $(<"$TMP/$PROGRAM/bpf.err")"
 	[[ -n $(setting initially) ]] || eq "$(memory_of "$TARGET")" "$BEFORE" "$PROGRAM: text and semaphores"
 	kill -CONT "$TARGET"
 	[[ -n $(hits_by bpf) ]] || fail "$PROGRAM: nothing was counted"

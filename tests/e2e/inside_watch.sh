@@ -63,9 +63,9 @@ test_serve_for_an_ordinary_user() {
 	background env -u TMP "${AS_USER[@]}" "$TMP/ocaml-probes" serve --listen 127.0.0.1:0 -pid "$TARGET" \
 		>"$TMP/serve.out" 2>"$TMP/serve.err"
 	SERVER=$!
-	wait_for 'grep -q " serving http" "$TMP/serve.err" || ! kill -0 "$SERVER"'
+	wait_for 'has_text "$TMP/serve.err" " serving http" || ! kill -0 "$SERVER"'
 	URL=$(sed -n 's/.* serving \(http[^#]*\).*/\1/p' "$TMP/serve.err")
-	[[ -n $URL ]] || fail "$(cat "$TMP/serve.err")"
+	[[ -n $URL ]] || fail "$(<"$TMP/serve.err")"
 	tell go
 	await_line '# in_loop was seen.*' 60
 	eq "$(scraped_hits)" "$(expected_hits)" "hits"
@@ -79,7 +79,7 @@ test_serve_for_an_ordinary_user() {
 	await_up 0
 	eq "$(scraped_hits)" "$(expected_hits)" "hits after its end"
 	end_server
-	eq "$SERVER_STATUS $(grep -vc ' serving ' "$TMP/serve.err")" "0 0" "status and messages: $(cat "$TMP/serve.err")"
+	eq "$SERVER_STATUS $(grep -vc ' serving ' "$TMP/serve.err")" "0 0" "status and messages: $(<"$TMP/serve.err")"
 }
 
 test_top_for_an_ordinary_user() {
@@ -89,12 +89,12 @@ test_top_for_an_ordinary_user() {
 		--time work,worked >"$TMP/out" 2>"$TMP/err"
 	TOP=$!
 	wait_for 'grep -q "^screen 2/" "$TMP/out" || ! kill -0 "$TOP"'
-	kill -0 "$TOP" || fail "$(cat "$TMP/err")"
+	kill -0 "$TOP" || fail "$(<"$TMP/err")"
 	pass 4321
 	wait_for '[[ $(awk "\$7 == \"work\" { print \$2, \$5 }" "$TMP/out" | tail -n 1) = "4321 pair" ]]'
 	kill -TERM "$TOP"
-	wait "$TOP" || fail "status $?: $(cat "$TMP/err")"
-	eq "$(cat "$TMP/err")" "" "said"
+	wait "$TOP" || fail "status $?: $(<"$TMP/err")"
+	eq "$(<"$TMP/err")" "" "said"
 	eq "$(awk '$1 == "engine" { getline; print }' "$TMP/out" | uniq | xargs)" "inside 1" "engine"
 	eq "$(awk '$9 == "work,worked" { print $5, $6, ($2 > 0 && $3 >= $2 && $4 >= $3) }' "$TMP/out" | tail -n 1)" "0 0 1" \
 		"the pair: open, orphans, times"
@@ -147,7 +147,7 @@ worked 150051234" "hits after the end"
 	pass 6
 	eq "$(hits_of work)" 150051240 "hits"
 	end_server
-	eq "$SERVER_STATUS" 0 "status: $(cat "$TMP/serve.err")"
+	eq "$SERVER_STATUS" 0 "status: $(<"$TMP/serve.err")"
 	MEMORY_BEFORE[$TARGET]=${MEMORY_BEFORE[$first]}
 	check_clean
 }
@@ -243,14 +243,14 @@ test_switching() {
 	start_server --engine inside -pid "$TARGET" --control
 	tell go
 	for ((i = 0; i < 5; i++)); do
-		eq "$(post handler in_loop true)" 200 "$(cat "$TMP/reply")"
+		eq "$(post handler in_loop true)" 200 "$(<"$TMP/reply")"
 		wait_for '[[ $(of_target "{p[\"probe\"]: p[\"handler\"] for p in it[\"probes\"]}[\"in_loop\"]") = on ]]'
-		eq "$(post handler in_loop false)" 200 "$(cat "$TMP/reply")"
+		eq "$(post handler in_loop false)" 200 "$(<"$TMP/reply")"
 		wait_for '[[ $(of_target "{p[\"probe\"]: p[\"handler\"] for p in it[\"probes\"]}[\"in_loop\"]") = off ]]'
 	done
 	eq "$(handler_runs)" "" "the loops must outlast the switching"
 	matches "$(post counter in_loop false)" '^[45]' "status"
-	matches "$(cat "$TMP/reply")" 'cannot switch single counters'
+	matches "$(<"$TMP/reply")" 'cannot switch single counters'
 	tell stop
 	await_line '# in_loop was seen.*' 60
 	eq "$(scraped_hits)" "$(expected_hits)" "hits"
@@ -278,7 +278,7 @@ test_nothing_stays() {
 	check_clean
 	# A reader that has enough, and a signal, end `top`.
 	{ "$TOOL" top -pid "$TARGET" --engine inside --batch 1000 2>"$TMP/err" || :; } | head -n 1 >"$TMP/out"
-	finds '^screen 1/1000 ' <"$TMP/out" || fail "$(cat "$TMP/err")"
+	finds '^screen 1/1000 ' <"$TMP/out" || fail "$(<"$TMP/err")"
 	check_clean
 	background "$TOOL" top -pid "$TARGET" --engine inside --batch 1000 >"$TMP/out" 2>"$TMP/err"
 	wait_for 'grep -q "^screen 1/" "$TMP/out"'
@@ -304,17 +304,17 @@ test_killed_server() {
 	counts_inside "$first" && counts_inside
 	# Another request is no reason to lose what was counted.
 	check_error 6 "pid $first: is already counted inside" serve --listen 127.0.0.1:0 --engine inside -pid "$first"
-	grep -q "doctor -pid $first --fix" "$TMP/err" || fail "$(cat "$TMP/err")"
+	grep -q "doctor -pid $first --fix" "$TMP/err" || fail "$(<"$TMP/err")"
 	start_server --engine inside --exe "$REBORN" --time work,worked
 	await_processes $(printf '%s\n' "$first" "$TARGET" | sort -n)
-	grep -q "pid $first: was counted inside for pid [0-9]*, which has been killed" "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
+	grep -q "pid $first: was counted inside for pid [0-9]*, which has been killed" "$TMP/serve.err" || fail "$(<"$TMP/serve.err")"
 	eq "$(grep -c 'which has been killed: the counting is ended, and its totals are lost' "$TMP/serve.err")" 2 "lines of the log"
 	eq "$(of_target 'it["problem"]')" None "problem"
 	pass 10 "$first"
 	pass 5
 	eq "$(hits_of work)" 15 "hits"
 	end_server
-	eq "$SERVER_STATUS" 0 "status: $(cat "$TMP/serve.err")"
+	eq "$SERVER_STATUS" 0 "status: $(<"$TMP/serve.err")"
 	check_clean "$first"
 	check_clean
 }
@@ -362,8 +362,8 @@ test_held_by_another_tracer() {
 	gdb -q -nx -batch -p "$TARGET" -ex 'shell touch "$TMP/held"' -ex 'shell sleep 1000' >"$TMP/gdb" 2>&1 &
 	wait_for '[[ -e $TMP/held ]]'
 	end_server
-	eq "$SERVER_STATUS" 0 "status: $(cat "$TMP/serve.err")"
-	matches "$(cat "$TMP/serve.err")" "pid $TARGET .*: is being traced by pid .*; its counters still run: ocaml-probes doctor -pid $TARGET --fix"
+	eq "$SERVER_STATUS" 0 "status: $(<"$TMP/serve.err")"
+	matches "$(<"$TMP/serve.err")" "pid $TARGET .*: is being traced by pid .*; its counters still run: ocaml-probes doctor -pid $TARGET --fix"
 	pkill -KILL -P "$!" || :
 	kill -KILL "$!" || :
 	wait "$!" || :
@@ -380,10 +380,10 @@ test_auto() {
 	background env -u TMP "${AS_USER[@]}" "$TMP/ocaml-probes" serve -verbose --listen 127.0.0.1:0 --engine auto \
 		--exe "$REBORN" >"$TMP/serve.out" 2>"$TMP/serve.err"
 	SERVER=$!
-	wait_for 'grep -q " serving http" "$TMP/serve.err" || ! kill -0 "$SERVER"'
+	wait_for 'has_text "$TMP/serve.err" " serving http" || ! kill -0 "$SERVER"'
 	URL=$(sed -n 's/.* serving \(http[^#]*\).*/\1/p' "$TMP/serve.err")
-	[[ -n $URL ]] || fail "$(cat "$TMP/serve.err")"
-	matches "$(cat "$TMP/serve.err")" 'engine: inside, since BPF is not available: '
+	[[ -n $URL ]] || fail "$(<"$TMP/serve.err")"
+	matches "$(<"$TMP/serve.err")" 'engine: inside, since BPF is not available: '
 	eq "$(of_target 'it["engine"]')" inside "engine"
 	await_processes "$TARGET"
 	pass 11
@@ -408,7 +408,7 @@ test_auto_keeps_the_budget() {
 	start_server --engine auto -pid "$TARGET" --budget 1%
 	hits=$(hits_of alpha)
 	wait_for '[[ $(of_target "it[\"engine\"]") = inside ]]'
-	matches "$(cat "$TMP/serve.err")" 'exceeds the budget of 1%: counted inside from now on'
+	matches "$(<"$TMP/serve.err")" 'exceeds the budget of 1%: counted inside from now on'
 	eq "$(int3_count "$TARGET")" 0 "uprobes"
 	(($(hits_of alpha) > hits)) || fail "from $hits back to $(hits_of alpha)"
 	eq "$(of_target 'it["problem"], [p["probe"] for p in it["probes"] if not p["counted"]]')" "(None, [])" "problem, counters off"
@@ -420,7 +420,7 @@ test_auto_keeps_the_budget() {
 	start_server --engine auto -pid "$TARGET" --budget 1%
 	wait_for '[[ $(of_target "it[\"problem\"]") = *"exceeds the budget of 1%"* ]]'
 	eq "$(of_target 'it["engine"]')" bpf "engine"
-	matches "$(cat "$TMP/serve.err")" 'engine: bpf: .*dormant'
+	matches "$(<"$TMP/serve.err")" 'engine: bpf: .*dormant'
 	end_server
 }
 

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 
 run_make() { # TARGET VARIABLE...
-	make -C "$ROOT" --no-print-directory -s O="$O" "$@" >"$TMP/make" 2>&1 || fail "$(cat "$TMP/make")"
+	make -C "$ROOT" --no-print-directory -s O="$O" "$@" >"$TMP/make" 2>&1 || fail "$(<"$TMP/make")"
 }
 
 # Everything below FOLDER with its mode, and where links lead.
@@ -34,7 +34,7 @@ test_what_is_installed() {
 		"include: ocaml_probes.h ocaml_probes_measure.h lib/pkgconfig: ocaml_probes.pc lib/systemd/system: ocaml-probes-serve.service share/bash-completion/completions: some-tool share/man/man1: page.1 share/ocaml-probes: alerts.yml grafana.json installed prometheus.yml serve.json share/zsh/site-functions: _some-tool"
 	eq "$(find . -type f ! -perm -444 -o -type f -perm /022)" "" "files with other modes"
 	eq "$(grep -rlF "$root" . || :)" "" "files that name DESTDIR"
-	matches "$(cat lib/systemd/system/ocaml-probes-serve.service)" 'ExecStart=/opt/probes/bin/ocaml-probes serve'
+	matches "$(<lib/systemd/system/ocaml-probes-serve.service)" 'ExecStart=/opt/probes/bin/ocaml-probes serve'
 	eq "$(PKG_CONFIG_PATH=lib/pkgconfig pkg-config --variable=libdir ocaml_probes)" /opt/probes/lib
 	eq "$(readelf -d lib/libocaml_probes.so | sed -n 's/.*soname: \[\(.*\)\]/\1/p')" "$(readlink lib/libocaml_probes.so)"
 	eq "$(OCAMLPATH=lib/ocaml ocamlfind query -format '%v %d' ocaml-probes.ppx ocaml-probes.runtime \
@@ -83,11 +83,11 @@ test_bad_requests() {
 	local status=0
 	make -C "$ROOT" -s O="$O" uninstall DESTDIR="$TMP/none" >"$TMP/out" 2>&1 || status=$?
 	eq "$status" 2
-	matches "$(cat "$TMP/out")" "install: $TMP/none/usr/local/share/ocaml-probes/installed does not exist: nothing is installed there"
+	matches "$(<"$TMP/out")" "install: $TMP/none/usr/local/share/ocaml-probes/installed does not exist: nothing is installed there"
 	status=0
 	make -C "$ROOT" -s O="$O" install PREFIX=relative >"$TMP/out" 2>&1 || status=$?
 	eq "$status" 2
-	matches "$(cat "$TMP/out")" 'install: PREFIX=relative: not an absolute path'
+	matches "$(<"$TMP/out")" 'install: PREFIX=relative: not an absolute path'
 	[[ ! -e $ROOT/relative ]]
 }
 

@@ -53,7 +53,7 @@ test_a_mirror_that_fails_once() {
 	export TMP
 	echo 'E: Failed to fetch http://mirror/InRelease  Connection timed out' >"$TMP/update"
 	echo 'E: Failed to fetch http://mirror/rsync.deb  502  Bad Gateway' >"$TMP/install"
-	install_deps 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	install_deps 2>"$TMP/err" || fail "$(<"$TMP/err")"
 	eq "$(calls)" "update update install update install"
 	: >"$TMP/calls"
 	install_deps
@@ -66,9 +66,9 @@ test_lists_that_cannot_be_refreshed() {
 	make_system
 	export TMP
 	printf 'E: The repository is gone %d\n' {1..9} >"$TMP/update"
-	install_deps 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	install_deps 2>"$TMP/err" || fail "$(<"$TMP/err")"
 	eq "$(calls)" "update update update install"
-	matches "$(cat "$TMP/err")" 'could not be refreshed: E: The repository is gone 3'
+	matches "$(<"$TMP/err")" 'could not be refreshed: E: The repository is gone 3'
 }
 
 test_another_apt_is_waited_for() {
@@ -77,9 +77,9 @@ test_another_apt_is_waited_for() {
 	export TMP
 	echo 'E: Could not get lock /var/lib/apt/lists/lock. It is held by process 7 (apt-get)' |
 		tee "$TMP/update" >"$TMP/install"
-	install_deps 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	install_deps 2>"$TMP/err" || fail "$(<"$TMP/err")"
 	eq "$(calls)" "update update install install"
-	eq "$(grep -c "waiting for another apt" "$TMP/err")" 2 "$(cat "$TMP/err")"
+	eq "$(grep -c "waiting for another apt" "$TMP/err")" 2 "$(<"$TMP/err")"
 }
 
 # A build asks for what it needs itself: neither the tests' packages (rsync) nor lintian.
@@ -88,7 +88,7 @@ test_groups() {
 	make_system
 	export TMP
 	"$ROOT/tools/install-deps" --help >"$TMP/out" 2>&1 && fail "--help is no group"
-	eq "$(cat "$TMP/out")" "install-deps: --help: no such group; there are tool, build, test, programs and deb"
+	eq "$(<"$TMP/out")" "install-deps: --help: no such group; there are tool, build, test, programs and deb"
 	install_deps tool
 	eq "$(calls)" "" "what was called for the tool"
 	install_deps build
@@ -109,7 +109,7 @@ test_a_package_that_fails() {
 	install_deps 2>"$TMP/err" || status=$?
 	eq "$status" 1 "status"
 	eq "$(calls)" "update install"
-	matches "$(cat "$TMP/err")" 'apt-get could not install: rsync'
+	matches "$(<"$TMP/err")" 'apt-get could not install: rsync'
 }
 
 test_two_at_once() {
@@ -120,13 +120,13 @@ test_two_at_once() {
 	touch "$TMP/hold"
 	install_deps 2>"$TMP/first" &
 	first=$!
-	wait_for 'grep -q install "$TMP/calls"' 20
+	wait_for 'has_text "$TMP/calls" install' 20
 	install_deps 2>"$TMP/second" &
 	second=$!
-	wait_for 'grep -q "waiting for another one of this" "$TMP/second"' 20
+	wait_for 'has_text "$TMP/second" "waiting for another one of this"' 20
 	rm "$TMP/hold"
-	wait "$first" || fail "$(cat "$TMP/first")"
-	wait "$second" || fail "$(cat "$TMP/second")"
+	wait "$first" || fail "$(<"$TMP/first")"
+	wait "$second" || fail "$(<"$TMP/second")"
 	eq "$(calls)" "update install"
 }
 

@@ -76,7 +76,7 @@ check_report() {
 		eq "$(sed -n 's/^\(an update .* after [0-9]*\), when pid .*/\1/p' "$TMP/doctor")" \
 			"an update of $CHANGED probes was interrupted after $DONE" "what doctor says, $HALF are half done"
 	else
-		eq "$status$(cat "$TMP/doctor")" 0 "status and findings, $DONE of $CHANGED are done"
+		eq "$status$(<"$TMP/doctor")" 0 "status and findings, $DONE of $CHANGED are done"
 	fi
 }
 
@@ -229,7 +229,7 @@ test_two_at_once() {
 		kill_at "after:process_vm_writev:$((i % 3 + 1))" "$TOOL" attach -pid "$TARGET" -enable-all
 		wait "$other"
 		! doctor || fail "nothing is interrupted"
-		matches "$(wc -l <"$TMP/doctor") $(cat "$TMP/doctor")" "^1 an update of $MANY probes was interrupted after [0-9]+, when pid [0-9]+ was killed"
+		matches "$(wc -l <"$TMP/doctor") $(<"$TMP/doctor")" "^1 an update of $MANY probes was interrupted after [0-9]+, when pid [0-9]+ was killed"
 		read -r finished begun < <(sed -n 's/^progress 0*\([0-9]\+\) 0*\([0-9]\+\)$/\1 \2/p' "$TMP/run/ocaml-probes"/[1-9]*)
 		how=undo want=1
 		((i % 2)) || how=complete want=2
@@ -278,10 +278,10 @@ test_no_journal() {
 	start_target "${as_user[@]}" "$TMP/prog" --wait
 	await_line ready
 	"${as_user[@]}" "$TMP/tool" attach -pid "$TARGET" -enable-all >"$TMP/out" 2>&1
-	eq "$(cat "$TMP/out")" "" "what it says"
+	eq "$(<"$TMP/out")" "" "what it says"
 	[[ $("$TOOL" info -pid "$TARGET") != *disabled* ]] || fail "not all on"
 	"${as_user[@]}" "$TMP/tool" attach -pid "$TARGET" -disable-all -verbose >"$TMP/out" 2>&1
-	matches "$(cat "$TMP/out")" "no undo journal: doctor cannot undo this if the tool is killed: $dir"
+	matches "$(<"$TMP/out")" "no undo journal: doctor cannot undo this if the tool is killed: $dir"
 	rm "$dir"
 }
 

@@ -20,7 +20,7 @@ take_away_later() {
 
 keep() { # FLAG...
 	take_away_later
-	"$TOOL" attach "${ENGINE_FLAGS[@]}" -pid "$TARGET" --keep "$NAME" "$@" 2>"$TMP/keep.err" || fail "$(cat "$TMP/keep.err")"
+	"$TOOL" attach "${ENGINE_FLAGS[@]}" -pid "$TARGET" --keep "$NAME" "$@" 2>"$TMP/keep.err" || fail "$(<"$TMP/keep.err")"
 	[[ -e $FOLDER ]] || [[ $ENGINE = inside ]] || fail "it has no directory"
 }
 
@@ -76,11 +76,11 @@ test_it_goes_on_and_leaves_nothing() {
 	first=$(number hits)
 	wait_for '"$TOOL" read "$NAME" --json >"$TMP/json"; [[ $(number hits) -gt '"$first"' ]]'
 	"$TOOL" list --kept >"$TMP/list" 2>"$TMP/err"
-	grep -q "^$NAME .* 1 of 1 processes alive, pid $TARGET\$" "$TMP/list" || fail "$(cat "$TMP/list")"
+	grep -q "^$NAME .* 1 of 1 processes alive, pid $TARGET\$" "$TMP/list" || fail "$(<"$TMP/list")"
 	"$TOOL" list --kept --json >"$TMP/json" 2>"$TMP/err"
-	grep -q "\"name\":\"$NAME\".*\"pids\":\[$TARGET\]" "$TMP/json" || fail "$(cat "$TMP/json")"
+	grep -q "\"name\":\"$NAME\".*\"pids\":\[$TARGET\]" "$TMP/json" || fail "$(<"$TMP/json")"
 	"$TOOL" detach --csv "$NAME" >"$TMP/csv"
-	grep -q '^total,.*,pair,alpha beta,' "$TMP/csv" || fail "$(cat "$TMP/csv")"
+	grep -q '^total,.*,pair,alpha beta,' "$TMP/csv" || fail "$(<"$TMP/csv")"
 	check_clean
 	[[ ! -e $FOLDER ]] || fail "$FOLDER is still there"
 	tell quit
@@ -96,7 +96,7 @@ test_sites_are_named() {
 	keep --count --by-site
 	"$TOOL" detach "$NAME" --all >"$TMP/out"
 	holds grep -Eq '^in_loop +camlCounted__[a-z_0-9]+\+0x[0-9a-f]+ \(counted\.ml:[0-9]+\)' "$TMP/out" ||
-		fail "$(cat "$TMP/out")"
+		fail "$(<"$TMP/out")"
 }
 
 # Killed before each name that it makes, and after the last: what is there can be taken away.
@@ -118,7 +118,7 @@ test_killed_in_between() {
 	for call in "${CALLS[@]}" "after:${CALLS[-1]}"; do
 		kill_at "$call" "${keep[@]}"
 		eq "$(find "$FOLDER" -type f | wc -l)" "$((names++))" "names before $call"
-		"$TOOL" detach "$NAME" >"$TMP/out" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+		"$TOOL" detach "$NAME" >"$TMP/out" 2>"$TMP/err" || fail "$(<"$TMP/err")"
 		[[ ! -e $FOLDER ]] || fail "$FOLDER is still there"
 		wait_for '[[ $(memory_of "$TARGET") = "'"$before"'" ]]'
 	done
@@ -148,8 +148,8 @@ test_others_can_read_the_maps() {
 slots = [entry["formatted"]["value"] for entry in json.load(sys.stdin)]
 cpus = int(open("/sys/devices/system/cpu/possible").read().split("-")[-1]) + 1
 print(sum(slots[cpu * (len(slots) // cpus)] for cpu in range(cpus)))' >"$TMP/map"
-	eq "$(cat "$TMP/map")" \
-		"$("$TOOL" read "$NAME" --json | grep -o '"hits":[0-9]*' | head -1 | cut -d: -f2)" "sum over the CPUs: $(cat "$TMP/map")"
+	eq "$(<"$TMP/map")" \
+		"$("$TOOL" read "$NAME" --json | grep -o '"hits":[0-9]*' | head -1 | cut -d: -f2)" "sum over the CPUs: $(<"$TMP/map")"
 }
 
 # Replace what the regular expression FROM matches in the text beside the maps by TO, of equal length.
@@ -160,7 +160,7 @@ edited = re.sub(sys.argv[1], sys.argv[2], text, 1)
 assert edited != text and len(edited) == len(text), text
 print(edited.encode().hex(" "))' "$1" "$2" >"$TMP/meta"
 	# shellcheck disable=SC2046 # a word a byte
-	bpftool map update pinned "$FOLDER/meta" key 0 0 0 0 value hex $(cat "$TMP/meta")
+	bpftool map update pinned "$FOLDER/meta" key 0 0 0 0 value hex $(<"$TMP/meta")
 }
 
 # What another version kept has maps of another layout: it is neither read nor taken away.
@@ -174,10 +174,10 @@ test_of_another_version() {
 	for command in read detach; do
 		check_error 1 "$FOLDER: pinned by another version of ocaml-probes; use that version to read or detach it" \
 			$command "$NAME"
-		matches "$(cat "$TMP/err")" "hint: rm -r $FOLDER ends the measurement; its totals are lost"
+		matches "$(<"$TMP/err")" "hint: rm -r $FOLDER ends the measurement; its totals are lost"
 	done
 	"$TOOL" list --kept >"$TMP/out" 2>"$TMP/err"
-	grep -q 'another version' "$TMP/err" || fail "$(cat "$TMP/err")"
+	grep -q 'another version' "$TMP/err" || fail "$(<"$TMP/err")"
 	edit_meta 'kept 2 0' "kept 2 $(sed -n 's/^#define MEASURE_VERSION //p' "$ROOT/bpf/measure.h")"
 	"$TOOL" detach "$NAME" --json >"$TMP/json"
 }
@@ -286,7 +286,7 @@ test_hostile_kinds() {
 	refused 1 'link_0: not a link'
 	# What cannot be read can be taken away.
 	"$TOOL" detach "$NAME" 2>"$TMP/err"
-	grep -q 'was incomplete: removed' "$TMP/err" || fail "$(cat "$TMP/err")"
+	grep -q 'was incomplete: removed' "$TMP/err" || fail "$(<"$TMP/err")"
 	[[ ! -e $FOLDER ]] || fail "$FOLDER is still there"
 }
 
@@ -330,7 +330,7 @@ test_the_hint_is_private() {
 	await_line ready
 	setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin "$TOOL" attach -pid "$TARGET" --count --keep x \
 		2>"$TMP/err" && fail "it was kept"
-	holds grep -qx 'hint: sudo mount -t bpf -o mode=0700 bpf /sys/fs/bpf' "$TMP/err" || fail "$(cat "$TMP/err")"
+	holds grep -qx 'hint: sudo mount -t bpf -o mode=0700 bpf /sys/fs/bpf' "$TMP/err" || fail "$(<"$TMP/err")"
 }
 
 # What is pinned, and its folders and maps: inside_keep.sh has what is kept in processes.

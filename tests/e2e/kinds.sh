@@ -21,7 +21,7 @@ build_kinds() {
 		ocamlfind ocamlopt -g -package unix -linkpkg waits.ml -o native
 		ocamlfind ocamlc -g -package unix -linkpkg waits.ml -o script
 		ocamlfind ocamlc -g -custom -package unix -linkpkg waits.ml -o custom
-	) >"$TMP/log" 2>&1 || fail "$(cat "$TMP/log")"
+	) >"$TMP/log" 2>&1 || fail "$(<"$TMP/log")"
 	strip -o "$TMP/stripped" "$TMP/native"
 }
 
@@ -64,7 +64,7 @@ check_cpu_profile() { # WHAT PID
 	local status=0
 	is_root || return 0
 	"$TOOL" profile "$2" --for 10ms --hz 1 >"$TMP/out" 2>"$TMP/err" || status=$?
-	matches "$(cat "$TMP/err")" "ocaml-probes: warning: pid $2 \(.*\): $1; the functions are those of C"
+	matches "$(<"$TMP/err")" "ocaml-probes: warning: pid $2 \(.*\): $1; the functions are those of C"
 	# A sample is a matter of chance.
 	eq "$status" "$(grep -c 'no samples' "$TMP/err" || :)" "status with and without samples"
 }
@@ -114,7 +114,7 @@ test_not_ocaml() {
 	is_root || return 0
 	# It might have loaded a file with probes.
 	"$TOOL" trace -prog "$(type -P true)" --count >"$TMP/out" 2>"$TMP/err" || status=$?
-	eq "$status $(cat "$TMP/out")" "1 "
+	eq "$status $(<"$TMP/out")" "1 "
 	eq "$(tail -n 1 "$TMP/err")" "ocaml-probes: $(type -P true): not an OCaml program, and it has loaded no file with probes"
 }
 
@@ -146,11 +146,11 @@ test_native_programs_without_probes() {
 		start_target "$TMP/$kind"
 		await_line ready
 		eq "$("$TOOL" info "$TARGET" 2>"$TMP/err")" ""
-		eq "$(cat "$TMP/err")" "ocaml-probes: pid $TARGET ($TMP/$kind): has no OCaml probes
+		eq "$(<"$TMP/err")" "ocaml-probes: pid $TARGET ($TMP/$kind): has no OCaml probes
 hint: \`ocaml-probes functions -pid $TARGET\` lists what \`attach --count=fn:NAME\` counts without probes"
 		eq "$("$TOOL" info "$TARGET" --quiet 2>&1)" "" "what --quiet leaves"
 		eq "$("$TOOL" list -prog "$TMP/$kind" 2>"$TMP/err")" ""
-		eq "$(cat "$TMP/err")" "ocaml-probes: $TMP/$kind: has no OCaml probes
+		eq "$(<"$TMP/err")" "ocaml-probes: $TMP/$kind: has no OCaml probes
 hint: \`ocaml-probes functions -prog $TMP/$kind\` lists what \`attach --count=fn:NAME\` counts without probes"
 		"$TOOL" functions "$TARGET" 'Waits\.' >"$TMP/out"
 		finds '^Waits\.work ' "$TMP/out"
@@ -167,7 +167,7 @@ test_plugins() {
 	eq "$("$TOOL" list -prog "$O/tests/ocaml/plugin.cmxs")" "plugin_only
 reused"
 	build_kinds
-	(cd "$TMP" && ocamlfind ocamlopt -shared -package unix waits.ml -o waits.cmxs) >"$TMP/log" 2>&1 || fail "$(cat "$TMP/log")"
+	(cd "$TMP" && ocamlfind ocamlopt -shared -package unix waits.ml -o waits.cmxs) >"$TMP/log" 2>&1 || fail "$(<"$TMP/log")"
 	"$TOOL" list -prog "$TMP/waits.cmxs" >"$TMP/out" 2>"$TMP/err"
 	finds "waits.cmxs: has no OCaml probes" "$TMP/err"
 	strip "$TMP/waits.cmxs"
@@ -209,7 +209,7 @@ test_a_library_in_a_program_of_c() {
 		cd "$TMP"
 		ocamlfind ocamlopt -output-obj -runtime-variant _pic inner.ml begin.c -o inner.so
 		cc outer.c -o outer -ldl
-	) >"$TMP/log" 2>&1 || fail "$(cat "$TMP/log")"
+	) >"$TMP/log" 2>&1 || fail "$(<"$TMP/log")"
 	strip "$TMP/inner.so"
 	start_target "$TMP/outer" "$TMP/inner.so"
 	await_line ready

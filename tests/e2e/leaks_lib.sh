@@ -64,18 +64,18 @@ doctor_removes() { # LEAVE
 	local kind
 	start_many
 	doctor 0
-	eq "$(cat "$TMP/doctor")" "" "before"
+	eq "$(<"$TMP/doctor")" "" "before"
 	# Each half has a kind of its own: the kernel remembers it for each place.
 	for kind in '1,5000' '5001,$ without'; do
 		# shellcheck disable=SC2086 # two words
 		"$1" $kind
 		doctor 1
-		eq "$(cat "$TMP/doctor")" "$LEAKED int3s in the code, $LEAKED at sites of probes, belong to no link of a uprobe ($LEFT_OVER)" "$kind"
+		eq "$(<"$TMP/doctor")" "$LEAKED int3s in the code, $LEAKED at sites of probes, belong to no link of a uprobe ($LEFT_OVER)" "$kind"
 		eq "$(int3_count "$TARGET")" "$LEAKED" "looking changed them"
 		doctor 0 --fix
 		eq "$(tail -n 1 "$TMP/doctor")" "fixed: $LEAKED int3s removed that a killed tool had left" "$kind"
 		eq "$(memory_of "$TARGET")" "$BEFORE" "text and semaphores, $kind"
 		doctor 0
-		eq "$(cat "$TMP/doctor")" "" "after --fix"
+		eq "$(<"$TMP/doctor")" "" "after --fix"
 	done
 }

@@ -84,7 +84,7 @@ finds() { # GREP-ARG...
 # $TMP/compared.
 compare_with_books() { # COMPARISON ARG...
 	asserted
-	python3 "$ROOT/tests/books" "$@" >"$TMP/compared" || fail "$(cat "$TMP/compared")"
+	python3 "$ROOT/tests/books" "$@" >"$TMP/compared" || fail "$(<"$TMP/compared")"
 }
 
 # Does each Python EXPRESSION hold of what was measured, $TMP/counts? See `that` in tests/books/counts.py.
@@ -220,7 +220,7 @@ has_ended() { # PID
 # Do pgrep and pgrep -f find PID by NAME's first letters? The kernel keeps 15 characters of it.
 check_process_name() { # PID NAME
 	eq "$(tr '\0' '\n' <"/proc/$1/cmdline" | head -n 1)" "$2" "argv[0]"
-	eq "$(cat "/proc/$1/comm")" "${2:0:15}" "comm"
+	eq "$(<"/proc/$1/comm")" "${2:0:15}" "comm"
 	pgrep ocaml-probes | finds -x "$1"
 	pgrep -f ocaml-probes | finds -x "$1"
 }
@@ -266,7 +266,7 @@ report_one() { # NAME STATUS LOG
 		[[ -s $ASSERTIONS ]] || { printf 'not ok - %s\n# it made no assertion\n' "$1"; return 1; }
 		printf 'ok - %s\n' "$1"
 		;;
-	77) printf 'ok - %s # SKIP %s\n' "$1" "$(cat "$SKIP_FILE")" ;;
+	77) printf 'ok - %s # SKIP %s\n' "$1" "$(<"$SKIP_FILE")" ;;
 	*)
 		printf 'not ok - %s\n' "$1"
 		[[ ! -e $HUNG_FILE ]] || printf '# did not end within %s s; its processes then:\n' "$TEST_TIMEOUT"

@@ -5,7 +5,7 @@
 
 install_library() {
 	make -C "$ROOT" --no-print-directory -s O="$O" PREFIX="$TMP/installed" install >"$TMP/install" 2>&1 ||
-		fail "$(cat "$TMP/install")"
+		fail "$(<"$TMP/install")"
 	export PKG_CONFIG_PATH=$TMP/installed/lib/pkgconfig LD_LIBRARY_PATH=$TMP/installed/lib
 }
 
@@ -60,7 +60,7 @@ test_phases() {
 	# loop needs a stdin that stays open.
 	mkfifo "$TMP/in"
 	exec {fd}<>"$TMP/in"
-	"$TMP/phases" "$O/tests/ocaml/loop" <"$TMP/in" >"$TMP/out" || fail "$(cat "$TMP/out")"
+	"$TMP/phases" "$O/tests/ocaml/loop" <"$TMP/in" >"$TMP/out" || fail "$(<"$TMP/out")"
 	eq "$(grep -v '^ready\|handler=' "$TMP/out")" "spawned: t
 predicate asked about all: 1
 held: alpha=1 beta=1 gamma=1
@@ -80,14 +80,14 @@ test_self() {
 	install_library
 	for variant in -pie -no-pie; do
 		compile self "${unit[@]}" -pthread -ldl "$([[ $variant = -pie ]] && echo -fPIE || echo -fno-pie)" "$variant"
-		"$TMP/self" "$O/tests/fixtures/binaries/plugin.so" >"$TMP/out" || fail "$(cat "$TMP/out")"
+		"$TMP/self" "$O/tests/fixtures/binaries/plugin.so" >"$TMP/out" || fail "$(<"$TMP/out")"
 		eq "$(grep -v handler= "$TMP/out")" "own probes: 2
 with the plugin's: 3
 plugin_only 0
 reused 0
 self_only 0
 atomically: -22"
-		eq "$(awk -F'[= ]' '$3 > 0 && $3 < $5' "$TMP/out" | wc -l)" 4 "probes whose handlers ran at some hits: $(cat "$TMP/out")"
+		eq "$(awk -F'[= ]' '$3 > 0 && $3 < $5' "$TMP/out" | wc -l)" 4 "probes whose handlers ran at some hits: $(<"$TMP/out")"
 	done
 }
 
@@ -128,7 +128,7 @@ reused 2 disabled"
 
 	# No probes at all is no mistake.
 	start_target cat
-	wait_for '[[ $(cat "/proc/$TARGET/comm") = cat ]]'
+	wait_for '[[ $(<"/proc/$TARGET/comm") = cat ]]'
 	eq "$("$TMP/restrict" "$TARGET" "/proc/$TARGET/exe")" ""
 }
 

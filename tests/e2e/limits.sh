@@ -36,7 +36,7 @@ make_group() {
 	fi
 	GROUP=$mounted/ocaml-probes-test-$$
 	mkdir "$GROUP"
-	trap 'kill -KILL $(cat "$GROUP/cgroup.procs") 2>/dev/null || :; until rmdir "$GROUP"; do sleep 0.1; done' EXIT
+	trap 'kill -KILL $(<"$GROUP/cgroup.procs") 2>/dev/null || :; until rmdir "$GROUP"; do sleep 0.1; done' EXIT
 }
 
 # Run the tool where there may be N processes and threads, of which it is one. It must end with STATUS and say TEXT.
@@ -48,8 +48,8 @@ limited() { # N STATUS TEXT ARG...
 		echo "$BASHPID" >"$GROUP/cgroup.procs"
 		exec "$TOOL" "$@" >"$TMP/out" 2>"$TMP/err"
 	) || status=$?
-	eq "$status" "$want" "status of $*: $(cat "$TMP/err")"
-	grep -qE -- "^ocaml-probes: $text\$" "$TMP/err" || fail "$* said: $(cat "$TMP/err")"
+	eq "$status" "$want" "status of $*: $(<"$TMP/err")"
+	grep -qE -- "^ocaml-probes: $text\$" "$TMP/err" || fail "$* said: $(<"$TMP/err")"
 	wait_for '[[ ! -s $GROUP/cgroup.procs ]]'
 	check_untouched "$*"
 }
@@ -72,7 +72,7 @@ no_more_processes() {
 	# What needs no other process works.
 	limited 1 0 "warning: the cost of measuring is not known: .*no memory or thread for it" \
 		attach -pid "$TARGET" --count --for 300ms
-	grep -qE '^tick +[1-9]' "$TMP/out" || fail "no hits: $(cat "$TMP/out")"
+	grep -qE '^tick +[1-9]' "$TMP/out" || fail "no hits: $(<"$TMP/out")"
 	limited 1 0 ".*waits.*" profile -pid "$TARGET" --off-cpu --for 300ms
 }
 
@@ -89,8 +89,8 @@ check_full() { # TEXT ARG...
 	local status=0 text=$1
 	shift
 	"$TOOL" "$@" >"$TMP/out" 2>"$TMP/err" || status=$?
-	eq "$status" 1 "status of $*: $(cat "$TMP/err")"
-	grep -qE -- "^ocaml-probes: $text: No space left on device\$" "$TMP/err" || fail "$* said: $(cat "$TMP/err")"
+	eq "$status" 1 "status of $*: $(<"$TMP/err")"
+	grep -qE -- "^ocaml-probes: $text: No space left on device\$" "$TMP/err" || fail "$* said: $(<"$TMP/err")"
 	eq "$(find "$SMALL" -type f -printf '%f ')" "$THERE" "files after $*"
 	check_untouched "$*"
 }
@@ -109,7 +109,7 @@ full_disk() {
 		THERE=$(find "$SMALL" -type f -printf '%f ')
 		check_full "$SMALL/new.html: cannot write the profile" profile -pid "$TARGET" --for 50ms --html "$SMALL/new.html"
 		check_full "$SMALL/old.html: cannot write the profile" profile -pid "$TARGET" --for 50ms --html "$SMALL/old.html"
-		eq "$(cat "$SMALL/old.html")" old "the old file"
+		eq "$(<"$SMALL/old.html")" old "the old file"
 	done
 	head -c 12288 /dev/zero >"$SMALL/fill"
 	check_full "$SMALL/new.pb.gz: cannot write the profile" profile -pid "$TARGET" --for 50ms --pprof "$SMALL/new.pb.gz"
@@ -128,13 +128,13 @@ full_while_serving() {
 	wait_for 'finds "^ocaml_probes_up.* 1$" "$SMALL/probes.prom"'
 	wait_for 'head -c 16384 /dev/zero >"$SMALL/fill" 2>/dev/null
 		grep -q "$SMALL/probes.prom: No space left on device" "$TMP/serve.err"'
-	[[ -z $(tail -c 1 "$SMALL/probes.prom") ]] || fail "not whole: $(cat "$SMALL/probes.prom")"
+	[[ -z $(tail -c 1 "$SMALL/probes.prom") ]] || fail "not whole: $(<"$SMALL/probes.prom")"
 	finds '^ocaml_probes_up.* 1$' "$SMALL/probes.prom"
 	cp "$SMALL/probes.prom" "$TMP/held"
 	: >"$SMALL/fill"
 	wait_for '! cmp -s "$SMALL/probes.prom" "$TMP/held"'
 	end_server
-	eq "$SERVER_STATUS" 0 "status: $(cat "$TMP/serve.err")"
+	eq "$SERVER_STATUS" 0 "status: $(<"$TMP/serve.err")"
 	check_untouched serve
 }
 
@@ -148,7 +148,7 @@ test_full_output() {
 		status=0
 		# shellcheck disable=SC2086 # words
 		timeout 300 "$TOOL" $command >/dev/full 2>"$TMP/err" || status=$?
-		eq "$status" 1 "status of $command: $(cat "$TMP/err")"
+		eq "$status" 1 "status of $command: $(<"$TMP/err")"
 		eq "$(tail -n 1 "$TMP/err")" "ocaml-probes: standard output: No space left on device" "$command"
 		check_untouched "$command"
 	done <<-END
@@ -182,13 +182,13 @@ for fd in range(3):
 os.execv(sys.argv[1], sys.argv[1:])' "$(type -P strace)" -e trace='%desc,write' -o "$TMP/trace" "$TOOL" $command || :
 		# From the first line of a program on: before, the linker loads its libraries.
 		sed -n '/"\/dev\/null", .*= 2$/,$p' "$TMP/trace" >"$TMP/later"
-		grep -qE '^write\([12], .*= -1 EBADF' "$TMP/later" || fail "$command wrote nothing: $(cat "$TMP/trace")"
+		grep -qE '^write\([12], .*= -1 EBADF' "$TMP/later" || fail "$command wrote nothing: $(<"$TMP/trace")"
 		! grep -E '^write\([012], .*= [0-9]+$' "$TMP/later" || fail "$command wrote to another file"
 		check_untouched "$command"
 	done
 	exec {err}>"$TMP/err"
 	! "$TOOL" info -pid "$TARGET" >&- 2>&"$err" || fail "it succeeded"
-	eq "$(cat "$TMP/err")" "ocaml-probes: standard output: Bad file descriptor"
+	eq "$(<"$TMP/err")" "ocaml-probes: standard output: Bad file descriptor"
 }
 
 run_tests "$@"

@@ -59,7 +59,7 @@ test_bpftrace_counts_every_hit() {
 		eq "$TARGET_STATUS" 0
 		kill -INT "$tracer" 2>/dev/null || :
 		wait "$tracer" || :
-		matches "$(cat "$TMP/bpftrace")" '@: 60000' "$program"
+		matches "$(<"$TMP/bpftrace")" '@: 60000' "$program"
 		# The tracer's half of the semaphore went up, OCaml's did not, and no handler ran.
 		matches "$(cat "$(output_of)")" 'in_loop handler=0 expected=60000'
 	done
@@ -237,7 +237,7 @@ test_small_files_stay_small() {
 	"$LINK" "$TMP/small" 2>"$TMP/err" || status=$?
 	[[ $status -ne 0 ]] || fail "$(ls -ls "$TMP/small")"
 	finds 'no room for semaphores: its .bss would make the file more than 256 times as long' <"$TMP/err" ||
-		fail "$(cat "$TMP/err")"
+		fail "$(<"$TMP/err")"
 	cmp "$TMP/small" "$TMP/before"
 	# A note of 4 KB for every 22 bytes.
 	{
@@ -291,7 +291,7 @@ link_edited() { # PYTHON
 # It is refused, for the reason WHY.
 refused() { # PYTHON WHY
 	! link_edited "$1" || fail "it was linked: $1"
-	finds "$2" <"$TMP/err" || fail "$1: $(cat "$TMP/err")"
+	finds "$2" <"$TMP/err" || fail "$1: $(<"$TMP/err")"
 	[[ ! -e $TMP/out ]] || fail "$1: something was written"
 }
 
@@ -304,14 +304,14 @@ test_limits_of_the_layout() {
 	link_edited 'note["filesz"].set(end - note["off"].get())'
 	# What is not loaded is aligned as it asks, up to a page. 0 is no alignment.
 	for offset in 0 1 2 64 4096 8192 $((1 << 40)); do
-		link_edited "unloaded[0]['align'].set($offset)" || fail "alignment $offset: $(cat "$TMP/err")"
+		link_edited "unloaded[0]['align'].set($offset)" || fail "alignment $offset: $(<"$TMP/err")"
 		[[ $offset -eq 0 || $offset -gt 4096 ]] ||
 			edit_elf "$TMP/out" "assert unloaded[0]['off'].get() % $offset == 0, unloaded[0]['off'].get()"
 		[[ $(stat -c %s "$TMP/out") -lt 40000 ]] || fail "alignment $offset: $(ls -ls "$TMP/out")"
 	done
 	# A .bss of a gigabyte, in a file of more than the 256th part of that; not one of a byte more.
 	truncate -s 8M "$TMP/small"
-	link_edited "last['memsz'].set(last['filesz'].get() + $gap)" || fail "$(cat "$TMP/err")"
+	link_edited "last['memsz'].set(last['filesz'].get() + $gap)" || fail "$(<"$TMP/err")"
 	[[ $(stat -c %b "$TMP/out") -lt 40000 ]] || fail "$(ls -ls "$TMP/out")"
 	refused "last['memsz'].set(last['filesz'].get() + $gap + 1)" 'more than 1 GiB of .bss'
 }
@@ -320,10 +320,10 @@ test_elf_tools_accept_the_file() {
 	local tool
 	for tool in 'readelf -aW' 'objdump -x'; do
 		$tool "$P/places" >"$TMP/out" 2>"$TMP/err"
-		eq "$(cat "$TMP/err")" "" "$tool"
+		eq "$(<"$TMP/err")" "" "$tool"
 	done
 	objcopy "$P/places" "$TMP/copy" 2>"$TMP/err"
-	eq "$(cat "$TMP/err")" ""
+	eq "$(<"$TMP/err")" ""
 	eq "$("$TMP/copy")" "$("$P/places")"
 	eq "$(notes "$TMP/copy")" "$(notes "$P/places")"
 }
@@ -376,7 +376,7 @@ test_output_option() {
 	"$LINK" --quiet -o "$TMP/none" "$P/places_bare"
 	cmp "$TMP/none" "$P/places_bare"
 	fails 1 "$LINK" -o "$TMP/no/such/folder" "$TMP/in"
-	matches "$(cat "$TMP/stderr")" '^ocaml-probes-link: .*/in: .*/no/such/folder: .*No such file'
+	matches "$(<"$TMP/stderr")" '^ocaml-probes-link: .*/in: .*/no/such/folder: .*No such file'
 }
 
 test_check_changes_nothing() {
@@ -412,7 +412,7 @@ test_other_notes_are_kept() {
 		"$LINK" --strict "$TMP/queries"
 		readelf -n "$TMP/queries" | grep -A3 'Provider: elsewhere' >"$TMP/after"
 		cmp "$TMP/before" "$TMP/after"
-		matches "$(cat "$TMP/after")" 'their_probe.*-4@%edi'
+		matches "$(<"$TMP/after")" 'their_probe.*-4@%edi'
 		eq "$(readelf -SW "$TMP/queries" | grep -c 'note.stapsdt')" 1
 		eq "$(notes "$TMP/queries" | wc -l)" 3
 		switch_on "$TMP/queries"
@@ -460,7 +460,7 @@ in camlPlaces(__|\.)empty_[0-9]+: stays dormant: the marker's address is not com
 	cmp "$TMP/x" "$TMP/before"
 
 	fails 0 "$LINK" "$TMP/x"
-	matches "$(cat "$TMP/stderr")" "$warning\$"
+	matches "$(<"$TMP/stderr")" "$warning\$"
 	eq "$(notes "$TMP/x" | cut -d' ' -f1 | sort -u)" \
 		"$(notes "$P/places" | cut -d' ' -f1 | sort -u | grep -vx empty)"
 	eq "$("$TMP/x")" "$("$P/places")"
@@ -473,7 +473,7 @@ test_enabled_at_init_that_differs() {
 	EOF
 	compile "$TMP/x.ml"
 	fails 0 "$LINK" "$TMP/x"
-	matches "$(cat "$TMP/stderr")" \
+	matches "$(<"$TMP/stderr")" \
 		'^File "x.ml", line [12]:
 ocaml-probes-link: .*/x: warning: probe "p" is ~enabled_at_init:true in some places only: all start enabled'
 	eq "$("$TMP/x")" "one two"
@@ -493,7 +493,7 @@ test_query_without_a_probe() {
 	compile "$TMP/x.ml"
 	cp "$TMP/x" "$TMP/plain"
 	fails 0 "$LINK" --strict "$TMP/x"
-	eq "$(cat "$TMP/stderr")" "$(printf 'File "x.ml", line 1:\n%s' \
+	eq "$(<"$TMP/stderr")" "$(printf 'File "x.ml", line 1:\n%s' \
 		"ocaml-probes-link: $TMP/x: warning: probe_is_enabled \"reqest\" $always")"
 	eq "$("$TMP/x")" "done"
 	# Known before the file is written, and not said of a converted one again.
@@ -504,41 +504,41 @@ test_query_without_a_probe() {
 	printf 'let () = print_endline (if [%%probe_is_enabled "alone"] then "on" else "off")\n' >"$TMP/y.ml"
 	compile "$TMP/y.ml"
 	fails 0 "$LINK" "$TMP/y"
-	eq "$(cat "$TMP/stderr")" "$(printf 'File "y.ml", line 1:\n%s' \
+	eq "$(<"$TMP/stderr")" "$(printf 'File "y.ml", line 1:\n%s' \
 		"ocaml-probes-link: $TMP/y: warning: probe_is_enabled \"alone\" $always")"
 	# A plugin answers for its own probes.
 	(cd "$TMP" && ocamlfind ocamlopt -shared -package ocaml-probes.ppx y.ml -o y.cmxs)
 	fails 0 "$LINK" "$TMP/y.cmxs"
-	matches "$(cat "$TMP/stderr")" '"alone" is always false: no probe in this file '
+	matches "$(<"$TMP/stderr")" '"alone" is always false: no probe in this file '
 }
 
 test_bad_files() {
 	local n size
 	fails 1 "$LINK" "$TMP/nothing"
-	eq "$(cat "$TMP/stderr")" "ocaml-probes-link: $TMP/nothing: No such file or directory"
+	eq "$(<"$TMP/stderr")" "ocaml-probes-link: $TMP/nothing: No such file or directory"
 	fails 1 "$LINK" "$TMP"
-	matches "$(cat "$TMP/stderr")" 'not a regular file'
+	matches "$(<"$TMP/stderr")" 'not a regular file'
 	echo 'some text' >"$TMP/text"
 	fails 1 "$LINK" "$TMP/text"
-	eq "$(cat "$TMP/stderr")" "ocaml-probes-link: $TMP/text: not an ELF file"
+	eq "$(<"$TMP/stderr")" "ocaml-probes-link: $TMP/text: not an ELF file"
 	: >"$TMP/empty"
 	fails 1 "$LINK" "$TMP/empty"
-	matches "$(cat "$TMP/stderr")" 'not an ELF file'
+	matches "$(<"$TMP/stderr")" 'not an ELF file'
 
 	cp "$P/places_plain" "$TMP/arm"
 	poke "$TMP/arm" 18 b7
 	fails 1 "$LINK" "$TMP/arm"
-	matches "$(cat "$TMP/stderr")" 'not an x86-64 ELF file'
+	matches "$(<"$TMP/stderr")" 'not an x86-64 ELF file'
 	(cd "$TMP" && echo 'int x;' >o.c && cc -c o.c)
 	fails 1 "$LINK" "$TMP/o.o"
-	matches "$(cat "$TMP/stderr")" 'an object file; it has to be linked first'
+	matches "$(<"$TMP/stderr")" 'an object file; it has to be linked first'
 
 	size=$(stat -c %s "$P/places_plain")
 	for n in 10 63 64 1000 50000 $((size / 2)) $((size - 1)); do
 		head -c "$n" "$P/places_plain" >"$TMP/cut"
 		cp "$TMP/cut" "$TMP/before"
 		fails 1 "$LINK" "$TMP/cut"
-		matches "$(cat "$TMP/stderr")" "^ocaml-probes-link: $TMP/cut: [^:]+" "cut after $n"
+		matches "$(<"$TMP/stderr")" "^ocaml-probes-link: $TMP/cut: [^:]+" "cut after $n"
 		eq "$(wc -l <"$TMP/stderr")" 1
 		cmp "$TMP/cut" "$TMP/before"
 	done
@@ -578,9 +578,9 @@ test_usage() {
 	fails 2 "$LINK" --no-such-option a
 	fails 2 "$LINK" --verbose --quiet a
 	fails 0 "$LINK" --help
-	matches "$(cat "$TMP/stdout")" '--strict.*8@\$0.*build-id'
+	matches "$(<"$TMP/stdout")" '--strict.*8@\$0.*build-id'
 	fails 0 "$LINK" --version
-	matches "$(cat "$TMP/stdout")" '^ocaml-probes-link [0-9]'
+	matches "$(<"$TMP/stdout")" '^ocaml-probes-link [0-9]'
 }
 
 # 100 000 dormant probes of 10 000 names, as ocamlopt lays them out, in under a second.

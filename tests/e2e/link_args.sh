@@ -12,7 +12,7 @@ test_args_are_exact() {
 	for variant in args args_nopie; do
 		AT_SITE=$TMP/off LD_PRELOAD=$TMP/at_site.so "$P/$variant" >"$TMP/out" 2>"$TMP/handlers"
 		cmp "$TMP/out" <("$P/args_bare")
-		eq "$(cat "$TMP/handlers")" "" "handlers ran"
+		eq "$(<"$TMP/handlers")" "" "handlers ran"
 		eq "$(wc -l <"$TMP/off")" 19 "$variant"
 		cp "$P/$variant" "$TMP/on"
 		switch_on "$TMP/on"
@@ -69,10 +69,10 @@ test_args_that_are_nowhere() {
 	compile "$TMP/x.ml"
 	cp "$TMP/x" "$TMP/strict"
 	fails 1 "$LINK" --strict "$TMP/strict"
-	matches "$(cat "$TMP/stderr")" '1 probe cannot be converted'
+	matches "$(<"$TMP/stderr")" '1 probe cannot be converted'
 	cmp "$TMP/x" "$TMP/strict"
 	fails 0 "$LINK" "$TMP/x"
-	matches "$(cat "$TMP/stderr")" "^File \"x.ml\", line 2:
+	matches "$(<"$TMP/stderr")" "^File \"x.ml\", line 2:
 ocaml-probes-link: $TMP/x: warning: probe \"p\" at \
 0x[0-9a-f]+ in camlX(__|\.)f_[0-9]+: arg1 is noted as 0: no register or memory holds it"
 	eq "$(args_of "$TMP/x")" '8@%rax 8@$0 8@%rbx'
@@ -93,8 +93,8 @@ test_args_in_float_registers() {
 	EOF
 	compile "$TMP/x.ml"
 	fails 0 "$LINK" --strict "$TMP/x"
-	eq "$(grep -c warning "$TMP/stderr")" 1 "$(cat "$TMP/stderr")"
-	matches "$(cat "$TMP/stderr")" "^File \"x.ml\", line 3:
+	eq "$(grep -c warning "$TMP/stderr")" 1 "$(<"$TMP/stderr")"
+	matches "$(<"$TMP/stderr")" "^File \"x.ml\", line 3:
 ocaml-probes-link: $TMP/x: warning: probe \"local\" at 0x[0-9a-f]+ in camlX[_.]+f_[0-9]+: arg1 is in a floating-point register at \
 the probe, which the kernel does not show: tools print \? \(let x = Sys.opaque_identity ... before the probe keeps it readable\)"
 	matches "$(args_of "$TMP/x")" '8f@%xmm[0-9]+'

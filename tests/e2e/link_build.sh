@@ -54,7 +54,7 @@ test_ppx_errors() {
 	# A handler of another type is the type checker's to report.
 	printf 'let () = [%%probe "a" 3]\n' >"$TMP/bad.ml"
 	fails 2 compile "$TMP/bad.ml" -c
-	matches "$(cat "$TMP/stderr")" 'line 1, characters 21-22:.*type int.*expected.*type.*unit'
+	matches "$(<"$TMP/stderr")" 'line 1, characters 21-22:.*type int.*expected.*type.*unit'
 }
 
 # Names at the edges, and a file whose name would break the marker.
@@ -185,7 +185,7 @@ test_service() {
 	eq "$(wc -l <"$(output_of)")" 2
 	switch_on "$TMP/service"
 	start_target "$TMP/service" 2
-	wait_for "grep -q 'queue: full' '$(output_of)' && grep -q 'gc: ' '$(output_of)' &&
+	wait_for "has_text '$(output_of)' 'queue: full' && has_text '$(output_of)' 'gc: ' &&
 		grep -q 'is done' '$(output_of)' && grep -q 'cache: full' '$(output_of)' &&
 		grep -q 'is there' '$(output_of)' && grep -q 'is missing' '$(output_of)'" 20
 	kill -TERM "$TARGET"
@@ -212,10 +212,10 @@ test_compiler_driver() {
 	cp "$ROOT/tests/ocaml/queries.ml" "$TMP"
 	# A failing link keeps its status and message.
 	fails 2 compile "$TMP/queries.ml" -cc ocaml-probes-cc -ccopt -lno_such_library
-	matches "$(cat "$TMP/stderr")" 'cannot find -lno_such_library'
+	matches "$(<"$TMP/stderr")" 'cannot find -lno_such_library'
 	# Without post-linker the link fails, for its output would not be what was asked for.
 	OCAML_PROBES_LINK=$TMP/none fails 2 compile "$TMP/queries.ml" -cc ocaml-probes-cc
-	matches "$(cat "$TMP/stderr")" 'ocaml-probes-cc: cannot find ocaml-probes-link; set OCAML_PROBES_LINK'
+	matches "$(<"$TMP/stderr")" 'ocaml-probes-cc: cannot find ocaml-probes-link; set OCAML_PROBES_LINK'
 	OCAML_PROBES_CC="cc -DUNUSED" compile "$TMP/queries.ml" -cc ocaml-probes-cc
 	eq "$(notes "$TMP/queries" | wc -l)" 3
 	# What is no final link is passed through.

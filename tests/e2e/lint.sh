@@ -34,11 +34,11 @@ small_lint() {
 test_notes_hide_nothing() {
 	need_command git clang-format clang-tidy cppcheck shellcheck ocamlfind
 	small_repository
-	small_lint || fail "$(cat "$TMP/out")"
+	small_lint || fail "$(<"$TMP/out")"
 	# By clang-tidy, cppcheck, shellcheck, and both C files by clang-format.
-	eq "$(cat "$TMP/out")" "5 files looked at"
-	small_lint || fail "$(cat "$TMP/out")"
-	eq "$(cat "$TMP/out")" "0 files looked at"
+	eq "$(<"$TMP/out")" "5 files looked at"
+	small_lint || fail "$(<"$TMP/out")"
+	eq "$(<"$TMP/out")" "0 files looked at"
 
 	# A fault in a header, each time.
 	cp src/add.h "$TMP/add.h"
@@ -51,8 +51,8 @@ test_notes_hide_nothing() {
 		finds 'src/add.h:' "$TMP/out"
 	done
 	cp "$TMP/add.h" src
-	small_lint || fail "$(cat "$TMP/out")"
-	eq "$(cat "$TMP/out")" "0 files looked at"
+	small_lint || fail "$(<"$TMP/out")"
+	eq "$(<"$TMP/out")" "0 files looked at"
 
 	# The format, a script, and what is asked for.
 	echo 'int  add(int a, int b);' >src/add.h
@@ -70,16 +70,16 @@ test_notes_hide_nothing() {
 	sed -i 2q run.sh
 	echo 'ColumnLimit: 70' >>.clang-format
 	small_lint || :
-	matches "$(cat "$TMP/out")" '(^|.)2 files looked at'
+	matches "$(<"$TMP/out")" '(^|.)2 files looked at'
 }
 
 test_order_of_folders() {
-	"$ROOT/tests/folders" >"$TMP/out" || fail "$(cat "$TMP/out")"
+	"$ROOT/tests/folders" >"$TMP/out" || fail "$(<"$TMP/out")"
 
 	# Each rule is seen to hold.
 	mkdir "$TMP/root"
 	cp -r "$ROOT/src" "$ROOT/bpf" "$ROOT/README.md" "$TMP/root"
-	"$ROOT/tests/folders" "$TMP/root" >"$TMP/out" || fail "$(cat "$TMP/out")"
+	"$ROOT/tests/folders" "$TMP/root" >"$TMP/out" || fail "$(<"$TMP/out")"
 	sed -i '/^    .* src\/unwind /d; s/^    .*src\/top .*/&\n    programs        src\/nothing            -/' "$TMP/root/README.md"
 	sed -i '/^    .* src\/elf /{h;d}; /^    .* src\/tool /G' "$TMP/root/README.md"
 	echo '#include "measure/meter.h"' >>"$TMP/root/src/elf/lines.c"
@@ -100,14 +100,14 @@ test_order_of_folders() {
 	mkdir "$TMP/root/src/extra"
 	touch "$TMP/root/src/extra/more.c"
 	! "$ROOT/tests/folders" "$TMP/root" >"$TMP/out" || fail "a file includes one above it"
-	matches "$(cat "$TMP/out")" '/elf/lines.c:[0-9]+: elf is not above measure'
-	matches "$(cat "$TMP/out")" '/watch/target.c:[0-9]+: watch is not above cli'
-	matches "$(cat "$TMP/out")" '/process/poke.c:5: ptrace: only change/stop and change/inside alter other processes'
-	matches "$(cat "$TMP/out")" '/tool/path.c:1: "/proc/%d/mem": only change/stop and change/inside alter'
-	matches "$(cat "$TMP/out")" '/look/write.c:3: O_RDWR: only change/stop and change/inside alter'
+	matches "$(<"$TMP/out")" '/elf/lines.c:[0-9]+: elf is not above measure'
+	matches "$(<"$TMP/out")" '/watch/target.c:[0-9]+: watch is not above cli'
+	matches "$(<"$TMP/out")" '/process/poke.c:5: ptrace: only change/stop and change/inside alter other processes'
+	matches "$(<"$TMP/out")" '/tool/path.c:1: "/proc/%d/mem": only change/stop and change/inside alter'
+	matches "$(<"$TMP/out")" '/look/write.c:3: O_RDWR: only change/stop and change/inside alter'
 	eq "$(grep -c 'alter other' "$TMP/out")" 3
-	matches "$(cat "$TMP/out")" '/measure/load.c:4: measure_by_bpf__load: only kernel makes BPF objects and perf events'
-	matches "$(cat "$TMP/out")" '/profile/map.c:3: bpf_obj_pin: only kernel makes BPF objects'
+	matches "$(<"$TMP/out")" '/measure/load.c:4: measure_by_bpf__load: only kernel makes BPF objects and perf events'
+	matches "$(<"$TMP/out")" '/profile/map.c:3: bpf_obj_pin: only kernel makes BPF objects'
 	eq "$(grep -c 'makes BPF objects' "$TMP/out")" 2
 	finds -x 'function thrice is defined in 3 files: bpf/three.bpf.h src/base/one.h src/tool/two.c' "$TMP/out"
 	finds -x 'struct thrice is defined in 2 files: src/base/one.h src/tool/two.c' "$TMP/out"
@@ -115,10 +115,10 @@ test_order_of_folders() {
 	finds "src/look: 0 headers describe this room" "$TMP/out"
 	finds "$TMP/root/src/watch/watch.h: describes the room watched" "$TMP/out"
 	eq "$(sed -n 's/.*src.README.md: //p' "$TMP/out")" $'bpf/walk_frame.bpf.h does not exist\nchange/switch/plan.c does not exist'
-	matches "$(cat "$TMP/out")" "folder 'extra' has no row"
-	matches "$(cat "$TMP/out")" "'unwind' is not in the list of src"
-	matches "$(cat "$TMP/out")" "'nothing' is no folder of src"
-	matches "$(cat "$TMP/out")" "elf does not belong behind tool"
+	matches "$(<"$TMP/out")" "folder 'extra' has no row"
+	matches "$(<"$TMP/out")" "'unwind' is not in the list of src"
+	matches "$(<"$TMP/out")" "'nothing' is no folder of src"
+	matches "$(<"$TMP/out")" "elf does not belong behind tool"
 }
 
 # On what the others leave of the processors.

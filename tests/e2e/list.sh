@@ -64,7 +64,7 @@ test_as_another_user() {
 	await_line ready
 	setpriv --reuid 65534 --regid 65534 --clear-groups "$tool" list >"$TMP/out" 2>"$TMP/err"
 	eq "$(grep -c "^ *$TARGET " "$TMP/out" || :)" 0 "somebody else's process"
-	matches "$(cat "$TMP/err")" "^ocaml-probes: [1-9][0-9]* process(es)? cannot be inspected"
+	matches "$(<"$TMP/err")" "^ocaml-probes: [1-9][0-9]* process(es)? cannot be inspected"
 	eq "$(wc -l <"$TMP/err")" 1 "lines on standard error"
 }
 
@@ -91,11 +91,11 @@ test_huge_file_of_another_user() {
 		status=0
 		# shellcheck disable=SC2086 # it has options
 		"$TMP/limited" $command >"$TMP/out" 2>"$TMP/err" || status=$?
-		eq "$status" "$([[ $command = info* ]] && echo 1 || echo 0)" "status of $command: $(cat "$TMP/err")"
+		eq "$status" "$([[ $command = info* ]] && echo 1 || echo 0)" "status of $command: $(<"$TMP/err")"
 		eq "$(grep -c "^ocaml-probes: warning: pid $TARGET: skipped: $TMP/huge: reading it takes more than " "$TMP/err")" 1 \
-			"$command: $(cat "$TMP/err")"
-		eq "$(grep -c "[^0-9]${TARGET}[^0-9]" "$TMP/out" || :)" 0 "$(cat "$TMP/out")"
-		[[ $command != info* ]] || grep -qx "ocaml-probes: .*$TMP/huge: exceeds the limits" "$TMP/err" || fail "$(cat "$TMP/err")"
+			"$command: $(<"$TMP/err")"
+		eq "$(grep -c "[^0-9]${TARGET}[^0-9]" "$TMP/out" || :)" 0 "$(<"$TMP/out")"
+		[[ $command != info* ]] || grep -qx "ocaml-probes: .*$TMP/huge: exceeds the limits" "$TMP/err" || fail "$(<"$TMP/err")"
 	done
 }
 
@@ -111,7 +111,7 @@ test_file_of_another_user() {
 	eq "$(listed "$TARGET")" "3 1 $TMP/prog"
 	eq "$("$TOOL" info -pid "$TARGET" | wc -l)" 3 "probes"
 	"$TOOL" list --follow --for 1ms >"$TMP/out"
-	grep -q " running *$TARGET .* 3 $TMP/prog$" "$TMP/out" || fail "$(cat "$TMP/out")"
+	grep -q " running *$TARGET .* 3 $TMP/prog$" "$TMP/out" || fail "$(<"$TMP/out")"
 }
 
 # ---- programs that start and end ----------------------------------------------------------------
@@ -129,7 +129,7 @@ stop_following() {
 	local status=0
 	kill -INT "$FOLLOWING"
 	wait "$FOLLOWING" || status=$?
-	eq "$status" 0 "status: $(cat "$TMP/events.err")"
+	eq "$status" 0 "status: $(<"$TMP/events.err")"
 }
 
 # "EVENT PROBES EXE..." of process PID.
@@ -208,7 +208,7 @@ compile_life() {
 	  Unix.sleepf (match Sys.argv.(1) with "sleep" -> 1000. | "fork" -> 3. | _ -> 2.);
 	  if Sys.argv.(1) = "exec" then Unix.execv "/bin/sleep" [| "sleep"; "1000" |] else exit 3
 	ML
-	(cd "$TMP" && ocamlopt -I +unix unix.cmxa life.ml -o life) 2>"$TMP/ocamlopt.err" || fail "$(cat "$TMP/ocamlopt.err")"
+	(cd "$TMP" && ocamlopt -I +unix unix.cmxa life.ml -o life) 2>"$TMP/ocamlopt.err" || fail "$(<"$TMP/ocamlopt.err")"
 }
 
 # The reader of a pipe gets each line when it is written, and may go away.
@@ -216,10 +216,10 @@ test_follow_into_a_pipe() {
 	start_target "$O/tests/ocaml/unprobed"
 	await_exe "$O/tests/ocaml/unprobed"
 	{ "$TOOL" list --follow -q || :; } | head -n 1 >"$TMP/header"
-	eq "$(cat "$TMP/header")" "TIME     EVENT        PID OCAML        PROBES EXE" "header"
+	eq "$(<"$TMP/header")" "TIME     EVENT        PID OCAML        PROBES EXE" "header"
 	check_error 2 "for needs --follow" list --for 1s
 	"$TOOL" list --follow --for 10ms >"$TMP/some" 2>/dev/null
-	matches "$(cat "$TMP/some")" "running +$TARGET "
+	matches "$(<"$TMP/some")" "running +$TARGET "
 	check_error 2 "follow and --kept are mutually exclusive" list --follow --kept
 	check_error 2 "follow and -prog are mutually exclusive" list --follow -prog "$TOOL"
 }
@@ -245,8 +245,8 @@ test_follow_as_another_user() {
 	FOLLOWING=$!
 	wait_for "grep -q ' $TARGET ' '$TMP/events'"
 	stop_following
-	eq "$(grep -c " $TMP/prog" "$TMP/events")" 1 "programs: $(cat "$TMP/events")"
-	matches "$(cat "$TMP/events.err")" "^ocaml-probes: [1-9][0-9]* process(es)? cannot be inspected"
+	eq "$(grep -c " $TMP/prog" "$TMP/events")" 1 "programs: $(<"$TMP/events")"
+	matches "$(<"$TMP/events.err")" "^ocaml-probes: [1-9][0-9]* process(es)? cannot be inspected"
 	eq "$(wc -l <"$TMP/events.err")" 1 "lines on standard error"
 }
 

@@ -114,8 +114,8 @@ test_no_step_passes_by_its_words_alone() {
 FAIL lacks: 0 passed, 1 failed, 0 skipped
 ok   leaves: 1 passed, 0 failed, 0 skipped
 6 passed, 2 failed, 0 skipped"
-	wait_for 'has_ended "$(cat "$TMP/left")"'
-	holds has_ended "$(cat "$TMP/left")"
+	wait_for 'has_ended "$(<"$TMP/left")"'
+	holds has_ended "$(<"$TMP/left")"
 }
 
 # Every part has steps, whose names are those of files; a script is in the check or in a part.
@@ -130,7 +130,7 @@ test_the_parts() {
 		holds "$ROOT/tests/long" --list "$long" >"$TMP/steps"
 	done
 	"$ROOT/tests/long" "$TMP" nonsense 2>"$TMP/err" && fail "an unknown part has passed"
-	matches "$(cat "$TMP/err")" '^usage: tests/long O \[PART\]; PART is one of: compilers kills '
+	matches "$(<"$TMP/err")" '^usage: tests/long O \[PART\]; PART is one of: compilers kills '
 }
 
 test_steps_name_scripts() {

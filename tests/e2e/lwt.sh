@@ -16,7 +16,7 @@ build_served() { # FLAG...
 	ocamlfind query lwt.unix >/dev/null 2>&1 || skip "liblwt-ocaml-dev is missing"
 	cp "$ROOT"/tests/ocaml/lwt/* "$TMP"
 	(cd "$TMP" && PATH=/usr/bin:$PATH ocamlfind ocamlopt -thread -g -package lwt.unix,ocaml-probes.ppx -linkpkg \
-		-cc ocaml-probes-cc "$@" served_stubs.c served.ml -o served 2>"$TMP/build.err") || fail "$(cat "$TMP/build.err")"
+		-cc ocaml-probes-cc "$@" served_stubs.c served.ml -o served 2>"$TMP/build.err") || fail "$(<"$TMP/build.err")"
 }
 
 # CONCURRENT requests at a time, in 5 rounds.
@@ -103,11 +103,11 @@ check_concurrent() { # CONCURRENT
 	check_keyed "$books" found key slower stack routes found_routes inside
 	check_routes "$books" routes found_routes
 	check_threads "$books" thread depth thread_slower thread_routes thread_stack
-	eq "$(grep -c "$FOUND" "$TMP/err.found")" 1 "$(cat "$TMP/err.found")"
-	eq "$(grep -c "$FOUND" "$TMP/err.inside")" 1 "$(cat "$TMP/err.inside")"
-	matches "$(cat "$TMP/err.texts")" 'matched by an argument of both probes: query_start,query_done by text '
+	eq "$(grep -c "$FOUND" "$TMP/err.found")" 1 "$(<"$TMP/err.found")"
+	eq "$(grep -c "$FOUND" "$TMP/err.inside")" 1 "$(<"$TMP/err.inside")"
+	matches "$(<"$TMP/err.texts")" 'matched by an argument of both probes: query_start,query_done by text '
 	eq "$(cat "$TMP"/err.{key,thread} | grep -c "matched by" || :)" 0 "it was asked for"
-	matches "$(cat "$TMP/err.depth")" 'matched by thread, but .* contains Lwt, .* leave out --depth: both probes have rid'
+	matches "$(<"$TMP/err.depth")" 'matched by thread, but .* contains Lwt, .* leave out --depth: both probes have rid'
 	# A slow pair has the start and the stop of one request, by key.
 	holds python3 - "$TMP" <<-'EOF'
 		import json, sys
@@ -228,10 +228,10 @@ test_watching() {
 	build_served
 	start_served 20
 	start_server -pid "$TARGET" --time "$pair"
-	eq "$(grep -c "$FOUND" "$TMP/serve.err")" 1 "$(cat "$TMP/serve.err")"
+	eq "$(grep -c "$FOUND" "$TMP/serve.err")" 1 "$(<"$TMP/serve.err")"
 	end_server
 	start_server -pid "$TARGET" --time "$pair" --key none
-	eq "$(grep -c "matched by" "$TMP/serve.err" || :)" 0 "$(cat "$TMP/serve.err")"
+	eq "$(grep -c "matched by" "$TMP/serve.err" || :)" 0 "$(<"$TMP/serve.err")"
 	background env -u TERM "$TOOL" top -pid "$TARGET" --time "$pair" --key none --batch 600 >"$TMP/top.out" 2>"$TMP/top.err"
 	wait_for 'grep -q "$pair" "$TMP/top.out"'
 	tell go
@@ -256,7 +256,7 @@ test_outputs() {
 	measuring csv --csv --time "$pair" --key none
 	go_measured
 	eq "$(sed -n "s/^$pair: mismatched //p" "$TMP/out.table")" "$(book mismatched)"
-	matches "$(cat "$TMP/out.table")" "note: $pair: 100% of its times are wrong: they begin with one request"
+	matches "$(<"$TMP/out.table")" "note: $pair: 100% of its times are wrong: they begin with one request"
 	eq "$(python3 -c '
 import csv, sys
 rows = list(csv.DictReader(open(sys.argv[1])))

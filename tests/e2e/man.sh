@@ -69,7 +69,7 @@ test_wrong_pages_are_found() {
 		sed "$3" "$O/man/$2" >"$TMP/man/$2"
 		! cmp -s "$O/man/$2" "$TMP/man/$2" || fail "$1: nothing was changed"
 		! man "$4" "$TMP/man" >"$TMP/log" 2>&1 || fail "$1 is not noticed"
-		finds "^$2" "$TMP/log" || fail "$1: another reason: $(cat "$TMP/log")"
+		finds "^$2" "$TMP/log" || fail "$1: another reason: $(<"$TMP/log")"
 	}
 	wrong "a missing section" ocaml-probes-info.1 's/^\.Sh EXIT STATUS/.Sh STATUS/' sections
 	wrong "a quote around a list" ocaml-probes-top.1 's/^\.Ql both/.Pq Ql one , Ql both/' quotes
@@ -91,7 +91,7 @@ test_wrong_pages_are_found() {
 	sed 's/^cache_evict disabled/cache_evict enabled/' "$O/man/ocaml-probes-info.1" >"$TMP/man/ocaml-probes-info.1"
 	! in_namespaces python3 "$ROOT/tests/e2e/man.py" "$TMP/man" examples >"$TMP/log" 2>&1 ||
 		fail "a wrong example is not noticed"
-	finds '^cache_evict enabled' "$TMP/log" || fail "another reason: $(cat "$TMP/log")"
+	finds '^cache_evict enabled' "$TMP/log" || fail "another reason: $(<"$TMP/log")"
 }
 
 run_tests "$@"

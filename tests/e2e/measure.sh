@@ -192,13 +192,13 @@ test_table() {
 	tell go
 	await_line end 60
 	stop_measuring
-	matches "$(cat "$TMP/counts")" 'orphan starts 18, orphan stops 20, map full 0'
-	matches "$(cat "$TMP/counts")" ', open 0
+	matches "$(<"$TMP/counts")" 'orphan starts 18, orphan stops 20, map full 0'
+	matches "$(<"$TMP/counts")" ', open 0
 note: stray_start,stray_stop: 20% of its starts have no stop; usual causes: an exception skips the stop \(use Fun.protect ~finally\), or it is in another thread \(use --key argN\)
  '
-	matches "$(cat "$TMP/counts")" 'call_start +[0-9]+ '
-	matches "$(cat "$TMP/counts")" 'an empty pair measures ([0-9]+ns|[0-9.]+us) here'
-	matches "$(cat "$TMP/counts")" 'CPU overhead: [0-9]+ hits/s x [0-9.]+ ns per hit = [0-9.]+% of a core'
+	matches "$(<"$TMP/counts")" 'call_start +[0-9]+ '
+	matches "$(<"$TMP/counts")" 'an empty pair measures ([0-9]+ns|[0-9.]+us) here'
+	matches "$(<"$TMP/counts")" 'CPU overhead: [0-9]+ hits/s x [0-9.]+ ns per hit = [0-9.]+% of a core'
 }
 
 # ---- wrong use: an error before anything is attached --------------------------------------------

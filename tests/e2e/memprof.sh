@@ -16,12 +16,12 @@
 test_books() {
 	local events=${MEMPROF_EVENTS:-20000}
 	start_subject books "$TMP/books" "$events"
-	"$TOOL" memprof -pid "$TARGET" --rate 0.01 --json --quiet >"$TMP/events" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	"$TOOL" memprof -pid "$TARGET" --rate 0.01 --json --quiet >"$TMP/events" 2>"$TMP/err" || fail "$(<"$TMP/err")"
 	compare_with_books events "$TMP/books" "$TMP/events"
 	cat "$TMP/compared" >&2
 	# It compares something: all kinds, and all sources.
-	matches "$(cat "$TMP/compared")" 'alloc_major [1-9].*alloc_minor [1-9].*dealloc_major [1-9].*dealloc_minor [1-9].*promote [1-9]'
-	matches "$(cat "$TMP/compared")" 'custom [1-9].*marshal [1-9].*normal [1-9][0-9]* [1-9][0-9]* lives'
+	matches "$(<"$TMP/compared")" 'alloc_major [1-9].*alloc_minor [1-9].*dealloc_major [1-9].*dealloc_minor [1-9].*promote [1-9]'
+	matches "$(<"$TMP/compared")" 'custom [1-9].*marshal [1-9].*normal [1-9][0-9]* [1-9][0-9]* lives'
 	# It finds what it looks for.
 	sed '100s/ / 9/' "$TMP/books" >"$TMP/wrong"
 	! (compare_with_books events "$TMP/wrong" "$TMP/events") 2>"$TMP/err" || fail "books that are wrong"
@@ -63,8 +63,8 @@ check_times() { # FLAGS
 		offset=$(offset_of_clocks)
 		start_subject times "$TMP/times" 5000
 		strace -o "$TMP/sent" -xx -e trace=sendmsg "$TOOL" memprof -pid "$TARGET" --rate 0.01 --json --quiet \
-			>"$TMP/events" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
-		matches "$(cat "$TMP/sent")" "iov_base=\"(\\\\x[0-9a-f]{2}){24}\\\\x0$1"
+			>"$TMP/events" 2>"$TMP/err" || fail "$(<"$TMP/err")"
+		matches "$(<"$TMP/sent")" "iov_base=\"(\\\\x[0-9a-f]{2}){24}\\\\x0$1"
 		# Someone may set the time.
 		(($(offset_of_clocks) - offset < 1000 && offset - $(offset_of_clocks) < 1000)) || continue
 		compare_times "$offset"
@@ -100,7 +100,7 @@ shares_of() { # COLUMN
 
 within() { # NUMBER EXPECTED DISTANCE
 	asserted
-	(($1 >= $2 - $3 && $1 <= $2 + $3)) || fail "$1 is not within $3 of $2: $(cat "$TMP/out")"
+	(($1 >= $2 - $3 && $1 <= $2 + $3)) || fail "$1 is not within $3 of $2: $(<"$TMP/out")"
 }
 
 test_shares() {
@@ -152,14 +152,14 @@ test_mapped_files() {
 	background "$TOOL" memprof -pid "$TARGET" --rate 0.01 --json --for 1h >"$TMP/events" 2>"$TMP/err"
 	PROFILE=$!
 	# It starts when the program runs OCaml code.
-	wait_for 'grep -q "sampling\|waits" "$TMP/err"'
+	wait_for 'has_text "$TMP/err" "sampling|waits"'
 	for _ in 1 2 3; do
 		forget_output
 		tell go
 		await_line "done" 60
 	done
 	quit_target
-	wait "$PROFILE" || fail "$(cat "$TMP/err")"
+	wait "$PROFILE" || fail "$(<"$TMP/err")"
 	tail -n 1 "$TMP/events" | finds '"damaged":false'
 	python3 - "$TMP/events" "$(version)" <<-'PY' || fail "$(tail -n 3 "$TMP/events")"
 	import json, sys
@@ -177,7 +177,7 @@ test_leak() {
 	matches "$(sed -n 4p "$TMP/out")" ' Subject\.leak  subject\.ml:[0-9]+$'
 	# Most is allocated elsewhere.
 	memprof_for_ticks 5 --rate 1e-3 >"$TMP/out"
-	! sed -n 4p "$TMP/out" | finds Subject.leak || fail "$(cat "$TMP/out")"
+	! sed -n 4p "$TMP/out" | finds Subject.leak || fail "$(<"$TMP/out")"
 	quit_target
 	eq "$TARGET_STATUS" 0
 }
@@ -185,13 +185,13 @@ test_leak() {
 test_outputs() {
 	start_subject leak
 	memprof_for_ticks 5 --rate 1e-2 --lifetimes --html "$TMP/out.html" --pprof "$TMP/out.pb.gz" >"$TMP/out"
-	matches "$(cat "$TMP/out")" 'LIFETIMES'
+	matches "$(<"$TMP/out")" 'LIFETIMES'
 	finds 'Subject.leak' "$TMP/out.html"
 	gzip -dc "$TMP/out.pb.gz" >"$TMP/out.pb"
 	eq "$(grep -ao 'alloc_objects\|alloc_space\|inuse_objects\|inuse_space' "$TMP/out.pb" | xargs)" \
 		"alloc_objects alloc_space inuse_objects inuse_space"
 	memprof_for_ticks 5 --rate 1e-2 --folded --live >"$TMP/folded"
-	matches "$(cat "$TMP/folded")" ';Subject\.answer_while(\.loop)?;Subject\.request;Subject\.leak [0-9]+'
+	matches "$(<"$TMP/folded")" ';Subject\.answer_while(\.loop)?;Subject\.request;Subject\.leak [0-9]+'
 	eq "$(status_of_target)" free
 }
 
@@ -212,15 +212,15 @@ test_not_linked() {
 	await_line ready
 	"${without[@]}" "$TOOL" memprof -pid "$TARGET" >"$TMP/out" 2>&1 || status=$?
 	eq "$status" 1
-	matches "$(cat "$TMP/out")" "is not linked with ocaml-probes.memprof"
-	matches "$(cat "$TMP/out")" 'hint: `ocaml-probes profile --alloc`, which needs no library, is not possible: .*CAP_BPF'
+	matches "$(<"$TMP/out")" "is not linked with ocaml-probes.memprof"
+	matches "$(<"$TMP/out")" 'hint: `ocaml-probes profile --alloc`, which needs no library, is not possible: .*CAP_BPF'
 	need_bpf
 	status=0
 	start_target "$O/tests/ocaml/loop"
 	await_line ready
 	memprof >"$TMP/out" 2>&1 || status=$?
 	eq "$status" 1
-	matches "$(cat "$TMP/out")" "hint: .ocaml-probes profile --alloc -pid $TARGET. needs no library"
+	matches "$(<"$TMP/out")" "hint: .ocaml-probes profile --alloc -pid $TARGET. needs no library"
 }
 
 # OCaml 5.0 to 5.2 have the module, which refuses to start. What the library says of such a program, a
@@ -240,7 +240,7 @@ expect_error() { # STATUS MESSAGE
 	local status=0
 	memprof --for 100ms >"$TMP/out" 2>"$TMP/err" || status=$?
 	eq "$status $(head -n 1 "$TMP/err")" "$1 ocaml-probes: pid $TARGET$2"
-	[[ ! -s $TMP/out ]] || fail "$(cat "$TMP/out")"
+	[[ ! -s $TMP/out ]] || fail "$(<"$TMP/out")"
 }
 
 test_versions() {
@@ -315,7 +315,7 @@ test_yama() {
 			"$TMP/ocaml-probes" memprof -pid "$TARGET" "$@"
 	}
 	expect_error 3 " (subject): Yama forbids tracing it (ptrace_scope 1)"
-	matches "$(cat "$TMP/err")" 'with CAP_SYS_PTRACE .*ptrace_scope to 0'
+	matches "$(<"$TMP/err")" 'with CAP_SYS_PTRACE .*ptrace_scope to 0'
 	unset -f memprof
 }
 
@@ -336,8 +336,8 @@ test_own_profile_is_left_alone() {
 	await_line 'own [1-9][0-9]*'
 	memprof --for 5s >"$TMP/out" 2>&1 || status=$?
 	eq "$status" 6
-	matches "$(cat "$TMP/out")" 'no profile was started: .*already started'
-	matches "$(cat "$TMP/out")" 'itself runs a profile, which is not disturbed'
+	matches "$(<"$TMP/out")" 'no profile was started: .*already started'
+	matches "$(<"$TMP/out")" 'itself runs a profile, which is not disturbed'
 	forget_output
 	await_line 'own [1-9][0-9]*'
 	before=$(sed -n 's/^own //p' "$(output_of)" | head -n 1)
@@ -360,7 +360,7 @@ refuses_second_profiles() {
 test_program_that_stops_ours() {
 	start_subject leak
 	background "$TOOL" memprof -pid "$TARGET" --rate 0.01 >"$TMP/out" 2>"$TMP/err"
-	wait_for "grep -q sampling '$TMP/err'"
+	wait_for "has_text '$TMP/err' sampling"
 	tell start
 	await_line refused
 	let_work 3
@@ -374,7 +374,7 @@ only_if test_program_that_stops_ours refuses_second_profiles
 test_program_that_replaces_ours() {
 	start_subject leak
 	background "$TOOL" memprof -pid "$TARGET" --rate 0.01 >"$TMP/out" 2>"$TMP/err"
-	wait_for "grep -q sampling '$TMP/err'"
+	wait_for "has_text '$TMP/err' sampling"
 	let_work 3
 	check_own_profile
 }
@@ -387,7 +387,7 @@ check_own_profile() {
 	await_line started
 	kill -INT $!
 	wait $!
-	matches "$(cat "$TMP/out")" 'Subject\.leak'
+	matches "$(<"$TMP/out")" 'Subject\.leak'
 	before=$(own_samples)
 	wait_for "(( \$(own_samples) > $before + 100 ))"
 	forget_output
@@ -407,10 +407,10 @@ test_two_tools() {
 	local status=0
 	start_subject leak
 	background "$TOOL" memprof -pid "$TARGET" >"$TMP/first" 2>&1
-	wait_for "grep -q sampling '$TMP/first'"
+	wait_for "has_text '$TMP/first' sampling"
 	memprof --for 1s >"$TMP/out" 2>&1 || status=$?
 	eq "$status" 6
-	matches "$(cat "$TMP/out")" 'another tool profiles it'
+	matches "$(<"$TMP/out")" 'another tool profiles it'
 	eq "$(status_of_target)" profiled
 }
 
@@ -418,7 +418,7 @@ test_two_tools() {
 test_killed_tool() {
 	start_subject leak
 	background "$TOOL" memprof -pid "$TARGET" >"$TMP/first" 2>&1
-	wait_for "grep -q sampling '$TMP/first'"
+	wait_for "has_text '$TMP/first' sampling"
 	eq "$(status_of_target)" profiled
 	kill -KILL $!
 	wait_for '[[ $(status_of_target) = free ]]'
@@ -432,7 +432,7 @@ test_killed_at_its_calls() {
 	start_subject checked
 	kill_at_calls "${MEMPROF_KILLS:-25}"
 	memprof --for 100ms --rate 0.01 >"$TMP/out"
-	matches "$(cat "$TMP/out")" 'Subject'
+	matches "$(<"$TMP/out")" 'Subject'
 	quit_target
 	eq "$TARGET_STATUS" 0 "the program: $(cat "$(output_of)")"
 }
@@ -443,14 +443,14 @@ test_stopped_tool() {
 	start_subject shares 0
 	background "$TOOL" memprof -pid "$TARGET" --rate 0.3 --for 4s >"$TMP/out" 2>"$TMP/err"
 	tool=$!
-	wait_for "grep -q sampling '$TMP/err'"
+	wait_for "has_text '$TMP/err' sampling"
 	kill -STOP "$tool"
 	let_work 30
 	kill -CONT "$tool"
 	wait "$tool"
-	matches "$(cat "$TMP/out")" '[1-9][0-9]* events lost'
+	matches "$(<"$TMP/out")" '[1-9][0-9]* events lost'
 	memprof --for 500ms --rate 0.001 >"$TMP/out"
-	! finds lost "$TMP/out" || fail "$(cat "$TMP/out")"
+	! finds lost "$TMP/out" || fail "$(<"$TMP/out")"
 }
 
 # Of the program that hardly allocates: "WORDS COLLECTIONS" now, and those when a block was sampled first since
@@ -471,7 +471,7 @@ test_rare_allocation() {
 		rm -f "$TMP/err"
 		read -r words collections <<<"$(progress now)"
 		background "$TOOL" memprof -pid "$TARGET" --rate 1 >"$TMP/out" 2>"$TMP/err"
-		wait_for "grep -qs sampling '$TMP/err'"
+		wait_for "has_text '$TMP/err' sampling"
 		sleep 0.05
 		kill -INT $!
 		wait $! || fail "status $? $(cat "$TMP/out" "$TMP/err")"
@@ -486,12 +486,12 @@ test_rare_allocation() {
 test_blocked_program() {
 	start_subject blocked
 	background "$TOOL" memprof -pid "$TARGET" --rate 0.01 >"$TMP/out" 2>"$TMP/err"
-	wait_for "grep -q 'starts when it continues' '$TMP/err'"
+	wait_for "has_text '$TMP/err' 'starts when it continues'"
 	tell go
 	let_work 5
 	kill -INT $!
 	wait $!
-	matches "$(cat "$TMP/out")" 'Subject'
+	matches "$(<"$TMP/out")" 'Subject'
 	quit_target
 }
 
@@ -505,7 +505,7 @@ test_busy_program() {
 		forget_output
 		await_line spinning
 		background "$TOOL" memprof -pid "$TARGET" --rate 0.01 --json >"$TMP/out" 2>"$TMP/err"
-		wait_for "grep -qs sampling '$TMP/err'"
+		wait_for "has_text '$TMP/err' sampling"
 		[[ $(tail -n 1 "$(output_of)") != spinning ]] || in_loop=1
 		holds wait_for "grep -qs Subject.leak '$TMP/out'"
 		kill -INT $!
@@ -517,7 +517,7 @@ test_busy_program() {
 test_threads() {
 	start_subject threads
 	memprof_for_ticks 5 --rate 0.01 >"$TMP/out"
-	matches "$(cat "$TMP/out")" 'Subject.leak'
+	matches "$(<"$TMP/out")" 'Subject.leak'
 	quit_target
 	eq "$TARGET_STATUS" 0
 }
@@ -527,17 +527,17 @@ test_fork() {
 	start_subject leak
 	parent=$TARGET
 	background "$TOOL" memprof -pid "$parent" --rate 0.01 >"$TMP/out" 2>"$TMP/err"
-	wait_for "grep -q sampling '$TMP/err'"
+	wait_for "has_text '$TMP/err' sampling"
 	tell fork
 	await_line 'child [0-9]*'
 	child=$(sed -n 's/^child //p' "$(output_of)")
 	let_work 3
 	kill -INT $!
 	wait $!
-	matches "$(cat "$TMP/out")" '1 forks: children are not profiled'
+	matches "$(<"$TMP/out")" '1 forks: children are not profiled'
 	# The child can be profiled by itself.
 	TARGET=$child memprof_for_ticks 3 --rate 0.01 >"$TMP/child"
-	matches "$(cat "$TMP/child")" 'Subject.leak'
+	matches "$(<"$TMP/child")" 'Subject.leak'
 	TARGET=$parent
 	eq "$(status_of_target)" free
 }
@@ -549,31 +549,31 @@ test_daemon_that_closes_all() {
 	daemon=$(sed -n 's/^daemon //p' "$(output_of)")
 	wait_for "TARGET=$daemon memprof --for 100ms >'$TMP/out' 2>&1"
 	TARGET=$daemon memprof_for_ticks 3 --rate 0.01 >"$TMP/out"
-	matches "$(cat "$TMP/out")" 'Subject.leak'
+	matches "$(<"$TMP/out")" 'Subject.leak'
 	kill "$daemon"
 }
 
 test_exec() {
 	start_subject leak
 	background "$TOOL" memprof -pid "$TARGET" --rate 0.01 >"$TMP/out" 2>"$TMP/err"
-	wait_for "grep -q sampling '$TMP/err'"
+	wait_for "has_text '$TMP/err' sampling"
 	let_work 3
 	tell exec
 	wait $!
-	matches "$(cat "$TMP/err")" 'has executed another program'
-	matches "$(cat "$TMP/out")" 'Subject.leak'
+	matches "$(<"$TMP/err")" 'has executed another program'
+	matches "$(<"$TMP/out")" 'Subject.leak'
 	eq "$(status_of_target)" free
 }
 
 test_end_of_the_program() {
 	start_subject leak
 	background timeout 600 "$TOOL" memprof -pid "$TARGET" --rate 0.01 >"$TMP/out" 2>"$TMP/err"
-	wait_for "grep -q sampling '$TMP/err'"
+	wait_for "has_text '$TMP/err' sampling"
 	let_work 3
 	kill -KILL "$TARGET"
 	wait $!
-	matches "$(cat "$TMP/err")" 'has ended'
-	matches "$(cat "$TMP/out")" 'Subject.leak'
+	matches "$(<"$TMP/err")" 'has ended'
+	matches "$(<"$TMP/out")" 'Subject.leak'
 }
 
 test_domains() {
@@ -604,7 +604,7 @@ test_busy_domain() {
 	start_target "$PROGRAM" apart
 	await_line 'domains .*'
 	background "$TOOL" memprof -pid "$TARGET" --rate 1 --json >"$TMP/out" 2>"$TMP/err"
-	wait_for "grep -q sampling '$TMP/err'"
+	wait_for "has_text '$TMP/err' sampling"
 	rare=$(sed -n 's/^domains \([0-9]*\) .*/\1/p' "$(output_of)")
 	wait_for "grep -q '\"domain\":$rare,' '$TMP/out'"
 	python3 -c 'import time; print(time.monotonic_ns())' >"$TMP/go"
@@ -614,7 +614,7 @@ test_busy_domain() {
 	wait $!
 	eq "$(grep -v 'sampling\|events: through the ring of the library$' "$TMP/err")" ""
 	# shellcheck disable=SC2046 # these are words
-	holds python3 - "$TMP/out" $(cat "$TMP/go") $(sed -n 's/^domains //p' "$(output_of)") <<-'PY' || fail "$(head -n 30 "$TMP/out")"
+	holds python3 - "$TMP/out" $(<"$TMP/go") $(sed -n 's/^domains //p' "$(output_of)") <<-'PY' || fail "$(head -n 30 "$TMP/out")"
 	import json, sys
 	first = {}
 	for line in open(sys.argv[1]):
@@ -642,8 +642,8 @@ start_endless() {
 test_endless_events() {
 	local taken
 	start_endless
-	memprof --for 100ms >"$TMP/out" 2>"$TMP/err" || fail "status $?: $(cat "$TMP/err")"
-	matches "$(cat "$TMP/out")" ' blocks: [0-9]+ words allocated'
+	memprof --for 100ms >"$TMP/out" 2>"$TMP/err" || fail "status $?: $(<"$TMP/err")"
+	matches "$(<"$TMP/out")" ' blocks: [0-9]+ words allocated'
 	wait_for 'grep -q "^taken" "$(output_of)"'
 	read -r _ taken _ _ < <(grep '^taken' "$(output_of)")
 	[[ $taken -gt 0 && $taken -le 16777216 ]] || fail "bytes after the stop: $(cat "$(output_of)")"
@@ -660,13 +660,13 @@ test_endless_stacks() {
 		await_line written
 		peak=$(awk '/^VmHWM/ { print int($2 / 1024) }' "/proc/$tool/status")
 		kill -INT "$tool"
-		wait "$tool" || fail "status $?: $(cat "$TMP/err")"
+		wait "$tool" || fail "status $?: $(<"$TMP/err")"
 		if [[ $format = --json ]]; then
 			tail -n 1 "$TMP/out" | finds '"not_followed":[1-9][0-9]*,"without_stack":[1-9]' || fail "$(tail -n 1 "$TMP/out")"
 		else
 			[[ -z $format ]] || cp "$TMP/err" "$TMP/out"
-			grep -qE '^[0-9]+ blocks were not followed: more than 524288 are alive$' "$TMP/out" || fail "$(cat "$TMP/out")"
-			grep -qE '^[0-9]+ blocks have no call stack: there are too many$' "$TMP/out" || fail "$(cat "$TMP/out")"
+			grep -qE '^[0-9]+ blocks were not followed: more than 524288 are alive$' "$TMP/out" || fail "$(<"$TMP/out")"
+			grep -qE '^[0-9]+ blocks have no call stack: there are too many$' "$TMP/out" || fail "$(<"$TMP/out")"
 		fi
 		[[ $peak -lt 400 ]] || fail "$peak MB"
 		kill "$TARGET"

@@ -22,7 +22,7 @@ start_program() { # NAME ARG...
 	need_counting
 	need_program "$1"
 	cp "$PROGRAM" "$TMP/$1"
-	"$O/ocaml-probes-link" "$TMP/$1" >"$TMP/link" 2>&1 || fail "$(cat "$TMP/link")"
+	"$O/ocaml-probes-link" "$TMP/$1" >"$TMP/link" 2>&1 || fail "$(<"$TMP/link")"
 	start_target "$TMP/$1" "${@:2}"
 	await_line ready
 }
@@ -39,13 +39,13 @@ test_books() {
 	before=$(date +%s%6N)
 	start_subject books "$TMP/books" "${MEMPROF_EVENTS:-20000}"
 	through_probes --rate 0.01 --json --memtrace "$TMP/trace" --pprof "$TMP/pprof" --html "$TMP/html" >"$TMP/events" 2>"$TMP/err" ||
-		fail "$(cat "$TMP/err")"
+		fail "$(<"$TMP/err")"
 	eq "$(head -n 1 "$TMP/err")" "$THROUGH"
 	matches "$(head -n 1 "$TMP/events")" '"events":"probes"'
 	compare_with_books events "$TMP/books" "$TMP/events"
 	cat "$TMP/compared" >&2
-	matches "$(cat "$TMP/compared")" 'alloc_major [1-9].*alloc_minor [1-9].*dealloc_major [1-9].*dealloc_minor [1-9].*promote [1-9]'
-	matches "$(cat "$TMP/compared")" 'custom [1-9].*marshal [1-9].*normal [1-9][0-9]* [1-9][0-9]* lives'
+	matches "$(<"$TMP/compared")" 'alloc_major [1-9].*alloc_minor [1-9].*dealloc_major [1-9].*dealloc_minor [1-9].*promote [1-9]'
+	matches "$(<"$TMP/compared")" 'custom [1-9].*marshal [1-9].*normal [1-9][0-9]* [1-9][0-9]* lives'
 	python3 "$ROOT/tests/e2e/memtrace_compare.py" "$TMP/trace" "$TMP/events" "$before" "$(date +%s%6N)" "$TMP/books" >&2
 	finds 'Subject.books' "$TMP/html"
 	gzip -t <"$TMP/pprof"
@@ -55,7 +55,7 @@ test_books() {
 test_table() {
 	start_subject books "$TMP/books" 6000
 	through_probes --rate 0.01 --live --lifetimes >"$TMP/out" 2>"$TMP/err"
-	holds python3 - "$TMP/books" "$TMP/out" <<-'PY' || fail "$(cat "$TMP/out")"
+	holds python3 - "$TMP/books" "$TMP/out" <<-'PY' || fail "$(<"$TMP/out")"
 	import re, sys
 	born, minor, samples, minor_deaths, live = {}, set(), 0, 0, 0
 	for line in open(sys.argv[1]):
@@ -82,7 +82,7 @@ test_leak() {
 	local child
 	start_subject leak
 	background "$TOOL" memprof -pid "$TARGET" --events=probes --rate 0.01 --live >"$TMP/out" 2>"$TMP/err"
-	wait_for "grep -q sampling '$TMP/err'"
+	wait_for "has_text '$TMP/err' sampling"
 	tell fork
 	await_line 'child [0-9]*'
 	child=$(sed -n 's/^child //p' "$(output_of)")
@@ -93,7 +93,7 @@ test_leak() {
 	matches "$(sed -n 2p "$TMP/out")" '1 forks: children are not profiled'
 	matches "$(sed -n 5p "$TMP/out")" ' Subject\.leak  subject\.ml:[0-9]+$'
 	memprof_for_ticks 5 --events=probes --rate 0.01 --folded >"$TMP/out"
-	matches "$(cat "$TMP/out")" ';Subject\.request;Subject\.leak [0-9]+'
+	matches "$(<"$TMP/out")" ';Subject\.request;Subject\.leak [0-9]+'
 	memprof_for_ticks 5 --events=probes --rate 0.01 --callstack 1 --json >"$TMP/out"
 	finds '"frames":\[{"function":"Subject.leak"[^}]*}\]}' "$TMP/out"
 	# The ring is what it was.
@@ -112,7 +112,7 @@ test_losses() {
 	start_subject deep 900 5000
 	background "$TOOL" memprof -pid "$TARGET" --events=probes --rate 1 --callstack 1024 --json >"$TMP/out" 2>"$TMP/err"
 	stopped=$!
-	wait_for "grep -q sampling '$TMP/err'"
+	wait_for "has_text '$TMP/err' sampling"
 	kill -STOP "$stopped"
 	tell go
 	await_line 'done' 60
@@ -145,7 +145,7 @@ test_killed_tool() {
 		wait_for "[[ \$(status_of_target) = free ]]"
 	done
 	background "$TOOL" memprof -pid "$TARGET" --events=probes --rate 0.01 >"$TMP/first" 2>&1
-	wait_for "grep -q sampling '$TMP/first'"
+	wait_for "has_text '$TMP/first' sampling"
 	eq "$(status_of_target)" profiled
 	matches "$(through_probes --for 1s 2>&1)" 'another tool profiles it'
 	kill -KILL $!
@@ -175,7 +175,7 @@ test_killed_with_domains() {
 		start_subject checked_threads
 	fi
 	kill_at_calls "${MEMPROF_KILLS:-6}" --events=probes
-	through_probes --for 300ms --rate 0.01 --json >"$TMP/out" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	through_probes --for 300ms --rate 0.01 --json >"$TMP/out" 2>"$TMP/err" || fail "$(<"$TMP/err")"
 	finds '\.checked_request"' "$TMP/out"
 	if [[ $(version) = 5* ]]; then
 		# The main domain and the old ones.
@@ -190,7 +190,7 @@ expect_error() { # STATUS MESSAGE ARG...
 	local status=0
 	memprof --for 100ms "${@:3}" >"$TMP/out" 2>"$TMP/err" || status=$?
 	matches "$status $(head -n 1 "$TMP/err")" "^$1 ocaml-probes: $2"
-	[[ ! -s $TMP/out ]] || fail "$(cat "$TMP/out")"
+	[[ ! -s $TMP/out ]] || fail "$(<"$TMP/out")"
 }
 
 test_usage() {

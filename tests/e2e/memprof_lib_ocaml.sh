@@ -81,21 +81,21 @@ self() { # MODE [ARG...]
 compare() { # BOOKS EVENTS
 	compare_with_books events "$1" "$2"
 	cat "$TMP/compared" >&2
-	matches "$(cat "$TMP/compared")" 'alloc_major [1-9].*alloc_minor [1-9].*dealloc_major [1-9].*dealloc_minor [1-9].*promote [1-9]'
-	matches "$(cat "$TMP/compared")" 'custom [1-9].*marshal [1-9].*normal [1-9]'
+	matches "$(<"$TMP/compared")" 'alloc_major [1-9].*alloc_minor [1-9].*dealloc_major [1-9].*dealloc_minor [1-9].*promote [1-9]'
+	matches "$(<"$TMP/compared")" 'custom [1-9].*marshal [1-9].*normal [1-9]'
 }
 
 # The reports are those of the events: see shown.ml.
 test_books() {
 	start_subject books "$TMP/books" "${MEMPROF_EVENTS:-20000}"
-	control events >"$TMP/events" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
-	matches "$(cat "$TMP/err")" '^[1-9][0-9]{3,} events, [1-9][0-9]* sites, [1-9][0-9]* stacks$'
+	control events >"$TMP/events" 2>"$TMP/err" || fail "$(<"$TMP/err")"
+	matches "$(<"$TMP/err")" '^[1-9][0-9]{3,} events, [1-9][0-9]* sites, [1-9][0-9]* stacks$'
 	compare "$TMP/books" "$TMP/events"
 }
 
 test_books_of_self() {
-	self books "$TMP/books" "${MEMPROF_EVENTS:-20000}" >"$TMP/events" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
-	matches "$(cat "$TMP/err")" '^[1-9][0-9]{3,} events, [1-9][0-9]* sites, [1-9][0-9]* stacks$'
+	self books "$TMP/books" "${MEMPROF_EVENTS:-20000}" >"$TMP/events" 2>"$TMP/err" || fail "$(<"$TMP/err")"
+	matches "$(<"$TMP/err")" '^[1-9][0-9]{3,} events, [1-9][0-9]* sites, [1-9][0-9]* stacks$'
 	compare "$TMP/books" "$TMP/events"
 }
 
@@ -107,7 +107,7 @@ test_names() {
 		grep '"frames":\[{"function":"Subject.leak"' | head -n 1 |
 		grep -o '{"function":"[^}]*}' | sed 's/,"inlined":true//; s/,"item":"[^"]*"//' | sort -u >"$TMP/theirs"
 	finds Subject.leak "$TMP/ours"
-	eq "$(cat "$TMP/ours")" "$(cat "$TMP/theirs")"
+	eq "$(<"$TMP/ours")" "$(<"$TMP/theirs")"
 	eq "$(status_of_target)" free
 }
 
@@ -145,7 +145,7 @@ test_own_profile_is_left_alone() {
 test_forgotten_session() {
 	start_subject leak
 	background "$PROGRAMS/control" forgotten "$TARGET" >"$TMP/out" 2>&1
-	wait_for "grep -q collected '$TMP/out'"
+	wait_for "has_text '$TMP/out' collected"
 	holds wait_for "[[ \$(status_of_target) = free ]]"
 	kill $!
 }
@@ -156,7 +156,7 @@ test_fork() {
 	background "$PROGRAMS/control" fork "$TARGET" >"$TMP/out" 2>&1
 	wait $!
 	wait_for '[[ $(status_of_target) = free ]]'
-	eq "$(cat "$TMP/out")" "$(printf '%s: a child after fork has no profile of its parent\n' state report read stop)"
+	eq "$(<"$TMP/out")" "$(printf '%s: a child after fork has no profile of its parent\n' state report read stop)"
 }
 
 # The program waits while the profile is asked for, and another one while it is to stop.
@@ -214,7 +214,7 @@ test_self_without_pidfd_getfd() {
 	strace -f -qq -o "$TMP/calls" -e signal=none -e trace=pidfd_getfd -e inject=pidfd_getfd:error=EPERM \
 		timeout 600 "$PROGRAMS/self" part turns 1 >"$TMP/out"
 	eq "$(tail -n 1 "$TMP/out")" "done"
-	eq "$(cat "$TMP/calls")" ""
+	eq "$(<"$TMP/calls")" ""
 }
 
 is_debians_ocaml() {
@@ -243,8 +243,8 @@ test_sanitizers() {
 	matches "$(control errors 2>&1)" 'again: fine.10 kept, others unread: true$'
 	matches "$(timeout 600 ./self part turns 3 2>&1)" 'done$'
 	eq "$(timeout 600 ./self part threads 2>&1 | sed 1d)" Subject.leak
-	timeout 600 ./self part books "$TMP/books" 3000 >"$TMP/events" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
-	matches "$(cat "$TMP/err")" '^[1-9][0-9]{3,} events, [1-9][0-9]* sites, [1-9][0-9]* stacks$'
+	timeout 600 ./self part books "$TMP/books" 3000 >"$TMP/events" 2>"$TMP/err" || fail "$(<"$TMP/err")"
+	matches "$(<"$TMP/err")" '^[1-9][0-9]{3,} events, [1-9][0-9]* sites, [1-9][0-9]* stacks$'
 }
 # ocamlfind knows Debian's compiler only.
 only_if test_sanitizers is_debians_ocaml

@@ -29,11 +29,11 @@ test_books() {
 	local before
 	before=$(now)
 	start_subject books "$TMP/books" "${MEMPROF_EVENTS:-20000}"
-	memprof --rate 0.01 --json --quiet --memtrace "$TMP/trace" >"$TMP/events" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	memprof --rate 0.01 --json --quiet --memtrace "$TMP/trace" >"$TMP/events" 2>"$TMP/err" || fail "$(<"$TMP/err")"
 	compare "$before" "$TMP/books"
 	# All kinds, and all sources.
-	matches "$(cat "$TMP/compared")" 'alloc [1-9].* collect [1-9].* promote [1-9]'
-	matches "$(cat "$TMP/compared")" 'minor [1-9].* major [1-9].* external [1-9]'
+	matches "$(<"$TMP/compared")" 'alloc [1-9].* collect [1-9].* promote [1-9]'
+	matches "$(<"$TMP/compared")" 'minor [1-9].* major [1-9].* external [1-9]'
 	reader "$TMP/trace" >"$TMP/lines"
 	matches "$(head -n 1 "$TMP/lines")" \
 		"\"rate\": 0.01, \"word_bits\": 64, \"executable\": \"${PROGRAM//+/.}\", \"host\": \"$(hostname)\", .*\"pid\": $TARGET, \"context\": \"ocaml-probes [0-9.]+\""
@@ -73,7 +73,7 @@ test_reader() {
 	memprof --rate 2e-5 --for 2500ms --memtrace "$TMP/trace" >"$TMP/out"
 	python3 "$ROOT/tests/e2e/memtrace_faults.py" ${WHOLE:+--all} "$TMP/trace" >"$TMP/faults"
 	cat "$TMP/faults" >&2
-	matches "$(cat "$TMP/faults")" '^([4-9]|[1-9][0-9]+) packets, ([4-9][0-9][0-9]|[0-9]{4,}) changes$'
+	matches "$(<"$TMP/faults")" '^([4-9]|[1-9][0-9]+) packets, ([4-9][0-9][0-9]|[0-9]{4,}) changes$'
 }
 
 # Hundredths of a second.
@@ -87,16 +87,16 @@ test_lost_events() {
 	start_subject shares 0
 	background "$TOOL" memprof -pid "$TARGET" --rate 0.004 --for 500ms --memtrace "$TMP/trace" >"$TMP/out" 2>"$TMP/err"
 	tool=$!
-	wait_for "grep -q sampling '$TMP/err'"
+	wait_for "has_text '$TMP/err' sampling"
 	kill -STOP "$tool"
 	before=$(cpu_time_of "$TARGET")
 	wait_for "(( \$(cpu_time_of $TARGET) > $before + 120 ))" 60
 	kill -CONT "$tool"
 	wait "$tool"
-	matches "$(cat "$TMP/out")" '[1-9][0-9]* events lost'
-	matches "$(cat "$TMP/err")" "$TMP/trace: [1-9][0-9]* events were lost and are missing"
+	matches "$(<"$TMP/out")" '[1-9][0-9]* events lost'
+	matches "$(<"$TMP/err")" "$TMP/trace: [1-9][0-9]* events were lost and are missing"
 	reader --count "$TMP/trace" >"$TMP/counts"
-	matches "$(cat "$TMP/counts")" '^alloc [0-9]{4,}, collect [0-9]{4,}, promote '
+	matches "$(<"$TMP/counts")" '^alloc [0-9]{4,}, collect [0-9]{4,}, promote '
 }
 
 # What had been written stands in another file, and is sound up to the last packet.
@@ -124,8 +124,8 @@ test_full_disk() {
 		ls "$1" && cat "$1/trace"
 		exit "${status:-0}"' - "$TMP/small" "$TOOL" "$TARGET" >"$TMP/out" 2>"$TMP/err" || status=$?
 	eq "$status" 1
-	eq "$(cat "$TMP/err")" "ocaml-probes: $TMP/small/trace: No space left on device"
-	eq "$(cat "$TMP/out")" "trace
+	eq "$(<"$TMP/err")" "ocaml-probes: $TMP/small/trace: No space left on device"
+	eq "$(<"$TMP/out")" "trace
 old"
 	wait_for "[[ \$(status_of_target) = free ]]"
 	quit_target
@@ -136,7 +136,7 @@ refuses() { # STATUS FILE REASON
 	local status=0
 	memprof --memtrace "$2" >"$TMP/out" 2>"$TMP/err" || status=$?
 	eq "$status" "$1"
-	eq "$(cat "$TMP/err")" "ocaml-probes: $2: $3"
+	eq "$(<"$TMP/err")" "ocaml-probes: $2: $3"
 }
 
 # Before the program is touched.

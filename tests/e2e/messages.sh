@@ -24,10 +24,10 @@ test_waiting_for_a_process() {
 	need_counting
 	program=$(own_copy "$O/tests/ocaml/loop")
 	"$TOOL" attach --exe "$program" --count --for 50ms >"$TMP/out" 2>"$TMP/err"
-	eq "$(cat "$TMP/err")" "ocaml-probes: counting 3 probes ($(notes_of "$program" | wc -l) sites) of every process that runs it (none now; waiting)"
+	eq "$(<"$TMP/err")" "ocaml-probes: counting 3 probes ($(notes_of "$program" | wc -l) sites) of every process that runs it (none now; waiting)"
 	start_loop
 	"$TOOL" attach --exe "$program" --count --for 50ms >"$TMP/out" 2>"$TMP/err"
-	eq "$(cat "$TMP/err")" "ocaml-probes: counting 3 probes ($(notes_of "$program" | wc -l) sites) of every process that runs it"
+	eq "$(<"$TMP/err")" "ocaml-probes: counting 3 probes ($(notes_of "$program" | wc -l) sites) of every process that runs it"
 }
 
 test_patterns_for_names() {
@@ -72,7 +72,7 @@ test_a_number_beside_diff() {
 	check_error 2 "^ocaml-probes: profile: -pid or --exe is required\$" profile --diff "$TMP/nosuch.json"
 	echo 'a 1' >"$TMP/$TARGET"
 	echo 'a 1' >"$TMP/old"
-	(cd "$TMP" && "$TOOL" profile --diff old "$TARGET") >"$TMP/out" 2>&1 || fail "$(cat "$TMP/out")"
+	(cd "$TMP" && "$TOOL" profile --diff old "$TARGET") >"$TMP/out" 2>&1 || fail "$(<"$TMP/out")"
 	rm "$TMP/$TARGET"
 }
 
@@ -96,7 +96,7 @@ test_functions_of_libraries() {
 		    print_endline "done"
 		  done
 	ML
-	(cd "$TMP" && ocamlfind ocamlopt -g -package unix -linkpkg calls.ml -o calls) >"$TMP/log" 2>&1 || fail "$(cat "$TMP/log")"
+	(cd "$TMP" && ocamlfind ocamlopt -g -package unix -linkpkg calls.ml -o calls) >"$TMP/log" 2>&1 || fail "$(<"$TMP/log")"
 	start_target "$TMP/calls"
 	await_line ready
 	for name in malloc lstat; do
@@ -122,7 +122,7 @@ test_why_there_are_no_lines() {
 		let () = print_endline "ready"
 		let () = while true do Unix.sleep 1000 done
 	ML
-	(cd "$TMP" && ocamlfind ocamlopt -g -package unix -linkpkg waits.ml -o stripped && strip stripped) >"$TMP/log" 2>&1 || fail "$(cat "$TMP/log")"
+	(cd "$TMP" && ocamlfind ocamlopt -g -package unix -linkpkg waits.ml -o stripped && strip stripped) >"$TMP/log" 2>&1 || fail "$(<"$TMP/log")"
 	start_target "$TMP/stripped"
 	await_line ready
 	hinted 1 "^ocaml-probes: $TMP/stripped was compiled with -g, then stripped: it has no line table\$" \
@@ -156,17 +156,17 @@ test_a_tracer_in_another_pid_namespace() {
 		"$TOOL" attach "$inner" -enable alpha; echo "$?" >"$TMP/status"' >"$TMP/out" 2>"$TMP/err" &
 	wait_for '[[ -s $TMP/pid ]]'
 	for file in /proc/[0-9]*/status; do
-		[[ ! ${file%/status}/exe -ef $TMP/loop ]] || ! grep -qs "^NSpid:.*[[:space:]]$(cat "$TMP/pid")\$" "$file" ||
+		[[ ! ${file%/status}/exe -ef $TMP/loop ]] || ! grep -qs "^NSpid:.*[[:space:]]$(<"$TMP/pid")\$" "$file" ||
 			outer=$(basename "${file%/status}")
 	done
 	gdb -q -nx -batch -p "$outer" -ex 'shell sleep 1000' >"$TMP/gdb2" 2>&1 &
 	wait_for '! grep -q "TracerPid:.0$" "/proc/'"$outer"'/status"'
 	: >"$TMP/traced"
 	wait_for '[[ -s $TMP/status ]]'
-	eq "$(cat "$TMP/status")" 3 "status: $(cat "$TMP/err")"
-	matches "$(cat "$TMP/err")" 'may not be traced, despite CAP_SYS_PTRACE: perhaps a tracer in another pid namespace holds it, or a security module'
-	matches "$(cat "$TMP/err")" 'hint: run outside of the pid namespace, where TracerPid'
-	[[ $(cat "$TMP/err") != *sudo* ]] || fail "$(cat "$TMP/err")"
+	eq "$(<"$TMP/status")" 3 "status: $(<"$TMP/err")"
+	matches "$(<"$TMP/err")" 'may not be traced, despite CAP_SYS_PTRACE: perhaps a tracer in another pid namespace holds it, or a security module'
+	matches "$(<"$TMP/err")" 'hint: run outside of the pid namespace, where TracerPid'
+	[[ $(<"$TMP/err") != *sudo* ]] || fail "$(<"$TMP/err")"
 }
 
 test_root_without_the_capability() {
@@ -177,9 +177,9 @@ test_root_without_the_capability() {
 	start_target setpriv --reuid=$NOBODY --regid=$NOBODY --clear-groups "$TMP/loop"
 	await_line ready
 	setpriv --bounding-set=-sys_ptrace --inh-caps=-sys_ptrace "$TOOL" info "$TARGET" >"$TMP/out" 2>"$TMP/err" &&
-		fail "root without CAP_SYS_PTRACE: $(cat "$TMP/out")"
+		fail "root without CAP_SYS_PTRACE: $(<"$TMP/out")"
 	eq "$(sed -n 's/^hint: //p' "$TMP/err")" \
-		"run with CAP_SYS_PTRACE, which this root lacks (in a container: --cap-add SYS_PTRACE)" "$(cat "$TMP/err")"
+		"run with CAP_SYS_PTRACE, which this root lacks (in a container: --cap-add SYS_PTRACE)" "$(<"$TMP/err")"
 }
 
 # sudo cannot help where no program gains privileges.
@@ -191,7 +191,7 @@ test_no_new_privileges() {
 	start_loop
 	as_nobody=(setpriv "--reuid=$NOBODY" "--regid=$NOBODY" --clear-groups --bounding-set=-all --inh-caps=-all)
 	"${as_nobody[@]}" "$TMP/ocaml-probes" info "$TARGET" 2>"$TMP/err" && fail "nobody may look"
-	eq "$(cat "$TMP/err")" "ocaml-probes: pid $TARGET (loop): belongs to uid 0, you are uid $NOBODY
+	eq "$(<"$TMP/err")" "ocaml-probes: pid $TARGET (loop): belongs to uid 0, you are uid $NOBODY
 hint: run as that user, or with CAP_SYS_PTRACE (e.g. sudo)"
 	"${as_nobody[@]}" --no-new-privs "$TMP/ocaml-probes" info "$TARGET" 2>"$TMP/err" && fail "nobody may look"
 	eq "$(sed -n 's/^hint: //p' "$TMP/err")" \
@@ -210,12 +210,12 @@ check_question_mark() { # OPERAND OTHER WHY
 	await_line ready
 	background "$TOOL" attach --budget none "$TARGET" --print places --limit 0 >"$TMP/out" 2>"$TMP/err"
 	MEASURING=$!
-	wait_for 'grep -q "measuring 1 probe" "$TMP/err"'
+	wait_for 'has_text "$TMP/err" "measuring 1 probe"'
 	tell 'go 2'
 	await_line 'done'
 	kill -INT "$MEASURING"
 	wait "$MEASURING"
-	eq "$(grep -c ' places .* ? ' "$TMP/out")" 2 "$(cat "$TMP/out")"
+	eq "$(grep -c ' places .* ? ' "$TMP/out")" 2 "$(<"$TMP/out")"
 	eq "$(sed 1d "$TMP/err")" "ocaml-probes: places: ? is arg$(grep -m1 ' places ' "$TMP/out" |
 		awk '{ for (i = 5; i <= NF; i++) if ($i == "?") print i - 5 }'), $3"
 	tell quit

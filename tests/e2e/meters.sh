@@ -442,13 +442,13 @@ test_attach_ends_when_its_file_is_overwritten() {
 	make_sled
 	background "$TOOL" attach --budget none --exe "$APP" --count --json >"$TMP/counts" 2>"$TMP/counting.err"
 	COUNTING=$!
-	wait_for 'grep -q "counting [0-9]* probes\?" "$TMP/counting.err"'
+	wait_for 'has_text "$TMP/counting.err" "counting [0-9]* probes?"'
 	printf 'go 10\nquit\n' | "$APP" >/dev/null
 	timeout 300 cp "$TMP/sled" "$APP" || fail "cp: status $?"
 	"$APP" || fail "the new program: status $?"
 	wait "$COUNTING" || status=$?
 	eq "$status" 1
-	grep -q "$APP: overwritten in place" "$TMP/counting.err" || fail "$(cat "$TMP/counting.err")"
+	grep -q "$APP: overwritten in place" "$TMP/counting.err" || fail "$(<"$TMP/counting.err")"
 	eq "$(totals | head -n 1)" "host_only 20"
 }
 

@@ -43,7 +43,7 @@ print(probes[0]["name"], site["source"], site["line"] > 0, [a["name"] for a in s
 	# Where they are: every argument that has a place.
 	eq "$("$TOOL" list -prog "$NAMED/named" --args | awk '$NF == "-" { print $1, $5 }')" "computed length"
 	fails 2 "$TOOL" list --args
-	matches "$(cat "$TMP/stderr")" "--args needs -prog"
+	matches "$(<"$TMP/stderr")" "--args needs -prog"
 }
 
 # Programs of an older post-linker have no table, and a damaged one is ignored; positions work all the same.
@@ -68,8 +68,8 @@ test_without_names() {
 		eq "$(awk '$1 == "begun" { print $4, $5, $6, $7 }' "$TMP/out" | xargs)" "arg0 - - %rax arg1 - - %rbx" "$file"
 		# Of what only the table has, the note knows no place.
 		eq "$(awk '$1 == "order" && $4 == "arg1" { print $7 }' "$TMP/out" | xargs)" "%rbx -" "$file"
-		[[ $file = old ]] || matches "$(cat "$TMP/err")" "cannot read names of arguments: section $section is damaged: "
-		[[ $file != old ]] || eq "$(cat "$TMP/err")" "" "$file"
+		[[ $file = old ]] || matches "$(<"$TMP/err")" "cannot read names of arguments: section $section is damaged: "
+		[[ $file != old ]] || eq "$(<"$TMP/err")" "" "$file"
 	done
 	need_counting
 	start_target "$TMP/old" 20
@@ -77,7 +77,7 @@ test_without_names() {
 	check_error 2 "probe 'begun': no argument 'rid' for the filter: its arguments have no names in $TMP/old, only positions" \
 		attach -pid "$TARGET" --count=begun --filter 'rid > 3'
 	background "$TOOL" attach --budget none -pid "$TARGET" --json --count=begun --filter 'arg0 >= 15' >"$TMP/out" 2>"$TMP/err"
-	wait_for 'grep -q "counting 1 probe" "$TMP/err"'
+	wait_for 'has_text "$TMP/err" "counting 1 probe"'
 	tell go
 	await_line end
 	kill -INT $!
@@ -279,7 +279,7 @@ test_bpftrace() {
 	start_target "$TMP/lwt" 50
 	await_line ready
 	start_printed -pid "$TARGET" args response
-	grep -q 'reg("sp").*reg\|\*(uint64 \*)(\*(uint64 \*)' "$TMP/command" || fail "nothing is nested: $(cat "$TMP/command")"
+	grep -q 'reg("sp").*reg\|\*(uint64 \*)(\*(uint64 \*)' "$TMP/command" || fail "nothing is nested: $(<"$TMP/command")"
 	tell go
 	await_line end
 	wait_for '[[ $(grep -c " response " "$TMP/bpftrace") -eq 50 ]]' 60

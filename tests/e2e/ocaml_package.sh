@@ -28,10 +28,10 @@ test_ocamldoc() {
 	find "$O/ocaml/lib/ocaml-probes" -name '*.cmi' -exec cp -t "$TMP/lib" {} +
 	# shellcheck disable=SC2046 # words
 	ocamldoc -html -charset utf-8 -d "$TMP/doc" -I "$TMP/lib" $(interfaces) >"$TMP/log" 2>&1
-	eq "$(cat "$TMP/log")" "" "what ocamldoc says"
-	matches "$(cat "$TMP/doc/Probes_lib.html")" 'id="VALtrace_existing_process"'
-	matches "$(cat "$TMP/doc/Probes_lib.Self.Dynlink.html")" 'id="VALupdate"'
-	matches "$(cat "$TMP/doc/Probes_lib.Memprof.Self.html")" 'id="VALstart"'
+	eq "$(<"$TMP/log")" "" "what ocamldoc says"
+	matches "$(<"$TMP/doc/Probes_lib.html")" 'id="VALtrace_existing_process"'
+	matches "$(<"$TMP/doc/Probes_lib.Self.Dynlink.html")" 'id="VALupdate"'
+	matches "$(<"$TMP/doc/Probes_lib.Memprof.Self.html")" 'id="VALstart"'
 }
 
 # dune writes the opam file from dune-project: what is in the repository is what it writes.
@@ -44,7 +44,7 @@ test_opam_file() {
 	done
 	rm "$TMP/ocaml/ocaml-probes.opam"
 	dune build --root "$TMP/ocaml" --display quiet --no-print-directory ocaml-probes.opam
-	eq "$(cat "$TMP/ocaml/ocaml-probes.opam")" "$(cat "$PACKAGE/ocaml-probes.opam")"
+	eq "$(<"$TMP/ocaml/ocaml-probes.opam")" "$(<"$PACKAGE/ocaml-probes.opam")"
 	eq "$(OPAMROOT=$TMP/none OPAMROOTISOK=1 opam lint --strict --short "$PACKAGE/ocaml-probes.opam" 2>&1)" ""
 	# It finds what it looks for.
 	grep -v '^homepage' "$PACKAGE/ocaml-probes.opam" >"$TMP/ocaml-probes.opam"
@@ -71,7 +71,7 @@ test_opam_install() {
 	opam init --bare --disable-sandboxing --no-setup --kind local default "$TMP/repository" >"$TMP/log" 2>&1
 	opam switch create test --empty >>"$TMP/log" 2>&1
 	cd "$PACKAGE"
-	opam install . --switch test >>"$TMP/log" 2>&1 || fail "$(cat "$TMP/log")"
+	opam install . --switch test >>"$TMP/log" 2>&1 || fail "$(<"$TMP/log")"
 
 	# What it has installed builds a program that switches itself.
 	cp "$ROOT/tests/ocaml/probes_lib/self.ml" "$TMP"

@@ -11,7 +11,7 @@
 make_packages() {
 	need_command dpkg-buildpackage dh lintian
 	DEB_BUILD_OPTIONS=noautodbgsym DPKG_DEB_COMPRESSOR_TYPE=gzip DPKG_DEB_COMPRESSOR_LEVEL=1 make -C "$ROOT" --no-print-directory -s O="$O" \
-		DEB_STAGED=1 deb_dir="$TMP/deb" deb >"$TMP/log" 2>&1 || fail "$(cat "$TMP/log")"
+		DEB_STAGED=1 deb_dir="$TMP/deb" deb >"$TMP/log" 2>&1 || fail "$(<"$TMP/log")"
 }
 
 test_packages() {
@@ -23,8 +23,8 @@ test_packages() {
 		echo "${name}_$(sed -n 's/^#define OCP_VERSION "\(.*\)"/\1/p' "$ROOT/include/ocaml_probes.h")_amd64.deb"
 	done | xargs)"
 	need_root
-	"$ROOT/tools/debian/try" "$TMP/deb" >"$TMP/tried" 2>&1 || fail "$(cat "$TMP/tried")"
-	matches "$(cat "$TMP/tried")" 'Done: listed, switched on, counted, timed, switched off'
+	"$ROOT/tools/debian/try" "$TMP/deb" >"$TMP/tried" 2>&1 || fail "$(<"$TMP/tried")"
+	matches "$(<"$TMP/tried")" 'Done: listed, switched on, counted, timed, switched off'
 	matches "$(tail -n 1 "$TMP/tried")" '^-- all was tried: '
 }
 

@@ -96,7 +96,7 @@ test_by_site() {
 	"$TOOL" attach -pid "$TARGET" --count=request_done --by-site --for 100ms >"$TMP/table"
 	local line name
 	line=$(grep -n '\[%probe "request_done"' "$ROOT/tests/ocaml/service/service.ml" | cut -d: -f1)
-	matches "$(cat "$TMP/table")" "request_done +camlDune__exe__Service__worker_[0-9]+\+0x[0-9a-f]+ \(service.ml:$line\) "
+	matches "$(<"$TMP/table")" "request_done +camlDune__exe__Service__worker_[0-9]+\+0x[0-9a-f]+ \(service.ml:$line\) "
 	# As README.md shows it.
 	for name in request_done cache_hit; do
 		eq "$(sed -n "s/^ *$name .*(service.ml:\([0-9]*\)).*/\1/p" "$ROOT/README.md")" \
@@ -127,7 +127,7 @@ test_doctor_names_the_place() {
 	line=$(grep -n '\[%probe "in_try"' "$ROOT/tests/ocaml/counted.ml" | cut -d: -f1)
 	printf '\x0f' | dd of="/proc/$TARGET/mem" bs=1 seek="$((site + 1))" conv=notrunc status=none
 	"$TOOL" doctor -pid "$TARGET" >"$TMP/out" 2>&1 || :
-	matches "$(cat "$TMP/out")" "site $site \([^ ]*/counted, counted.ml:$line\): "
+	matches "$(<"$TMP/out")" "site $site \([^ ]*/counted, counted.ml:$line\): "
 }
 
 # ---- what is not certain ----------------------------------------------------------------------
@@ -145,7 +145,7 @@ test_no_table_no_line() {
 		'"source":null,"line":null,"column":null'
 	"$TOOL" info -pid "$TARGET" --sites >"$TMP/table"
 	eq "$(awk '$1 == "matched" { print $12 }' "$TMP/table")" -
-	matches "$(cat "$TMP/table")" ' camlPlaces__matched_[0-9]+\+0x'
+	matches "$(<"$TMP/table")" ' camlPlaces__matched_[0-9]+\+0x'
 }
 
 # A site as the forked compilers write it, with its place right before (`.loc`), after operations that

@@ -66,17 +66,17 @@ test_counting_names_what_is_missing() {
 	status=0
 	as_nobody "$TOOL" attach -pid "$TARGET" --count --engine bpf --for 1s >"$TMP/out" 2>"$TMP/err" || status=$?
 	eq "$status" 3 "status"
-	matches "$(cat "$TMP/err")" "lacks CAP_BPF and CAP_PERFMON"
-	matches "$(cat "$TMP/err")" "hint: .*setcap cap_bpf,cap_perfmon=ep $TMP/ocaml-probes"
+	matches "$(<"$TMP/err")" "lacks CAP_BPF and CAP_PERFMON"
+	matches "$(<"$TMP/err")" "hint: .*setcap cap_bpf,cap_perfmon=ep $TMP/ocaml-probes"
 	eq "$(wc -l <"$TMP/err")" 2 "lines"
 	status=0
 	with_caps +cap_39 "$TOOL" attach -pid "$TARGET" --count --engine bpf --for 1s 2>"$TMP/err" || status=$?
 	eq "$status" 3 "status"
-	matches "$(cat "$TMP/err")" "lacks CAP_PERFMON"
+	matches "$(<"$TMP/err")" "lacks CAP_PERFMON"
 	status=0
 	with_caps +cap_38 "$TOOL" attach -pid "$TARGET" --count --engine bpf --for 1s 2>"$TMP/err" || status=$?
 	eq "$status" 3 "status"
-	matches "$(cat "$TMP/err")" "lacks CAP_BPF"
+	matches "$(<"$TMP/err")" "lacks CAP_BPF"
 }
 
 # What COMMAND measures must have more than 0 in column COLUMN of the row NAME, once the target has run.
@@ -88,10 +88,10 @@ measures() { # NAME COLUMN COMMAND...
 	tool=$!
 	wait_for 'grep -Eq "(counting|measuring) [0-9]+ probes" "$TMP/err" || ! kill -0 '"$tool"
 	let_run all
-	kill -INT "$tool" || fail "$(cat "$TMP/err")"
-	wait "$tool" || fail "status $?: $(cat "$TMP/err")"
+	kill -INT "$tool" || fail "$(<"$TMP/err")"
+	wait "$tool" || fail "status $?: $(<"$TMP/err")"
 	eq "$(awk -v name="$name" -v column="$column" '$1 == name && $column > 0 { print "measured" }' "$TMP/out")" \
-		measured "$*: $(cat "$TMP/out")"
+		measured "$*: $(<"$TMP/out")"
 }
 
 test_two_capabilities_suffice() {
@@ -141,7 +141,7 @@ test_setcap_as_in_the_readme() {
 	TERM=xterm background script -qec "exec '$TOOL' top -pid $TARGET" /dev/null </dev/null >"$TMP/screen" 2>&1
 	viewer=$!
 	wait_for 'grep -aqE "[0-9]+(\.[0-9]+)?[kM] hits/s" "$TMP/screen" || ! kill -0 "$viewer" 2>/dev/null'
-	kill -TERM "$(pgrep -f "^ocaml-probes-top -pid $TARGET\$")" || fail "$(cat "$TMP/screen")"
+	kill -TERM "$(pgrep -f "^ocaml-probes-top -pid $TARGET\$")" || fail "$(<"$TMP/screen")"
 	wait "$viewer"
 }
 
@@ -178,12 +178,12 @@ start_user() { # FILE ARG...
 	background "${as_user[@]}" "$TOOL" attach --exe "$file" "$@" >"$TMP/out" 2>"$TMP/err"
 	MEASURING=$!
 	wait_for 'grep -Eq "(counting|measuring) [0-9]+ probes" "$TMP/err" || ! kill -0 "$MEASURING"'
-	kill -0 "$MEASURING" 2>/dev/null || fail "it does not measure: $(cat "$TMP/err")"
+	kill -0 "$MEASURING" 2>/dev/null || fail "it does not measure: $(<"$TMP/err")"
 }
 
 stop_user() {
 	kill -INT "$MEASURING"
-	wait "$MEASURING" || fail "status $?: $(cat "$TMP/err")"
+	wait "$MEASURING" || fail "status $?: $(<"$TMP/err")"
 }
 
 counted_hits() { # PROBE
@@ -223,18 +223,18 @@ test_strangers_are_not_profiled() {
 	await_line ready
 	background "${as_user[@]}" "$TOOL" profile --exe "$file" --hz 997 --folded >"$TMP/out" 2>"$TMP/err"
 	MEASURING=$!
-	wait_for 'grep -q "sampling" "$TMP/err" || ! kill -0 "$MEASURING"'
+	wait_for 'has_text "$TMP/err" "sampling" || ! kill -0 "$MEASURING"'
 	echo "run 0.3" | "$file" cpu >"$TMP/strangers"
 	kill -INT "$MEASURING"
-	wait "$MEASURING" || fail "status $?: $(cat "$TMP/err")"
-	eq "$(cat "$TMP/out")" "" "stacks of others"
+	wait "$MEASURING" || fail "status $?: $(<"$TMP/err")"
+	eq "$(<"$TMP/out")" "" "stacks of others"
 	background "${as_user[@]}" "$TOOL" profile --exe "$file" --hz 997 --folded >"$TMP/out" 2>"$TMP/err"
 	MEASURING=$!
-	wait_for 'grep -q "sampling" "$TMP/err" || ! kill -0 "$MEASURING"'
+	wait_for 'has_text "$TMP/err" "sampling" || ! kill -0 "$MEASURING"'
 	echo "run 0.3" | "${as_user[@]}" "$file" cpu >"$TMP/own"
 	kill -INT "$MEASURING"
-	wait "$MEASURING" || fail "status $?: $(cat "$TMP/err")"
-	grep -q '^_start;.*;Profiled\.run;.*;Profiled\.spin' "$TMP/out" || fail "no stacks of the user's: $(cat "$TMP/err")"
+	wait "$MEASURING" || fail "status $?: $(<"$TMP/err")"
+	grep -q '^_start;.*;Profiled\.run;.*;Profiled\.spin' "$TMP/out" || fail "no stacks of the user's: $(<"$TMP/err")"
 }
 
 # The kernel lets CAP_PERFMON read the mappings of any process (Linux 6.13): the user of the tool, who lacks it, gets
@@ -252,7 +252,7 @@ test_strangers_named_by_pid() {
 		check_error 3 "^ocaml-probes: pid $TARGET \(counted\): belongs to uid 0, you are uid $NOBODY$" $command -pid "$TARGET"
 	done
 	"$TOOL" list >"$TMP/out" 2>"$TMP/err"
-	eq "$(grep -c "^ *$TARGET " "$TMP/out" || :)" 0 "$(cat "$TMP/out")"
+	eq "$(grep -c "^ *$TARGET " "$TMP/out" || :)" 0 "$(<"$TMP/out")"
 }
 
 # A kept meter goes on without its user; `serve` is a program of its own.
@@ -265,7 +265,7 @@ test_strangers_are_not_kept() {
 strangers_are_not_kept() {
 	mount -t bpf -o mode=0777 bpf /sys/fs/bpf
 	"${as_user[@]}" "$TOOL" attach --exe "$TMP/counted" --count --keep mine 2>"$TMP/err" ||
-		fail "$(cat "$TMP/err")"
+		fail "$(<"$TMP/err")"
 	start_counted "$TMP/counted"
 	go_through "$TARGET"
 	start_counted "$TMP/counted" "${as_user[@]}"
@@ -282,7 +282,7 @@ test_strangers_are_not_served() {
 	start_counted "$TMP/counted"
 	go_through "$TARGET"
 	background "${as_user[@]}" "$TOOL" serve --exe "$TMP/counted" --listen 127.0.0.1:0 >"$TMP/out" 2>"$TMP/err"
-	wait_for 'grep -q " serving http" "$TMP/err"'
+	wait_for 'has_text "$TMP/err" " serving http"'
 	URL=$(sed -n 's/.* serving \(http[^#]*\).*/\1/p' "$TMP/err")
 	start_counted "$TMP/counted"
 	go_through "$TARGET"
@@ -358,7 +358,7 @@ test_refusals_of_processes_with_more_privileges() {
 			# shellcheck disable=SC2086 # words
 			as_nobody "$TOOL" ${command/ / -pid $TARGET } $([[ $command = *' '* ]] || echo -pid "$TARGET") \
 				>"$TMP/out" 2>"$TMP/err" || status=$?
-			eq "$status" 3 "status of $command of a $kind program: $(cat "$TMP/err")"
+			eq "$status" 3 "status of $command of a $kind program: $(<"$TMP/err")"
 			matches "$(head -n 1 "$TMP/err")" "^ocaml-probes: pid $TARGET \(loop_$kind\): $reason\$"
 			eq "$(tail -n +2 "$TMP/err")" 'hint: run with CAP_SYS_PTRACE (e.g. sudo)' "hint"
 			eq "$(memory_of "$TARGET")" "$before" "memory after $command"
@@ -405,7 +405,7 @@ test_one_id_is_another_users() {
 		start_counted "$TMP/counted_id" env OTHER=$kind LD_PRELOAD="$TMP/ids.so"
 		processes+=("$TARGET")
 		id=$(awk '/^[UG]id/ { print $2, $3, $4 }' "/proc/$TARGET/status" | xargs -n 1 | grep -c 60123 || :)
-		[[ $id -eq 1 || $kind = none ]] || fail "$kind: $(cat "/proc/$TARGET/status")"
+		[[ $id -eq 1 || $kind = none ]] || fail "$kind: $(<"/proc/$TARGET/status")"
 	done
 	start_counted "$TMP/counted_id" "${as_user[@]}" unshare --user
 	processes+=("$TARGET")
@@ -434,7 +434,7 @@ test_somebody_elses_process() {
 	status=0
 	as_nobody "$TOOL" attach -pid "$TARGET" -enable alpha 2>"$TMP/err" || status=$?
 	eq "$status" 3 "status"
-	matches "$(cat "$TMP/err")" "belongs to uid 0, you are uid $NOBODY"
+	matches "$(<"$TMP/err")" "belongs to uid 0, you are uid $NOBODY"
 	eq "$("$TOOL" info -pid "$TARGET" | xargs)" "alpha disabled beta disabled gamma disabled"
 }
 
@@ -449,12 +449,12 @@ test_a_library_that_was_replaced() {
 	start_target "${as_nobody[@]}" env LD_LIBRARY_PATH="$TMP" "$TMP/host"
 	await_line ready
 	"${as_nobody[@]}" "$TOOL" info -pid "$TARGET" >"$TMP/out"
-	grep -q '^linked_only' "$TMP/out" || fail "$(cat "$TMP/out")"
+	grep -q '^linked_only' "$TMP/out" || fail "$(<"$TMP/out")"
 	# What maps says of a file that was removed, " (deleted)", can be a name.
 	rm "$TMP/liblinked.so"
 	mv "$TMP/plugin.so" "$TMP/liblinked.so (deleted)"
-	"${as_nobody[@]}" "$TOOL" info -pid "$TARGET" >"$TMP/out" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
-	eq "$(grep -cE '^(plugin|linked)_only' "$TMP/out")" 0 "$(cat "$TMP/out")"
+	"${as_nobody[@]}" "$TOOL" info -pid "$TARGET" >"$TMP/out" 2>"$TMP/err" || fail "$(<"$TMP/err")"
+	eq "$(grep -cE '^(plugin|linked)_only' "$TMP/out")" 0 "$(<"$TMP/out")"
 	grep -q '^host_only' "$TMP/out" || fail "$(cat "$TMP/out" "$TMP/err")"
 	tell quit
 }

@@ -180,7 +180,7 @@ test_many_threads() {
 
 test_verbose() {
 	eq "$(run "$PROGRAMS/tracer" verbose "$LOOP")" "states: alpha=true beta=true gamma=true"
-	matches "$(cat "$TMP/err")" '^probes_lib: pid [0-9]+: switched 3 probes: [0-9]+ writes, 0 stops$'
+	matches "$(<"$TMP/err")" '^probes_lib: pid [0-9]+: switched 3 probes: [0-9]+ writes, 0 stops$'
 }
 
 # The running process, position-independent or not, also where /proc knows it by another number.

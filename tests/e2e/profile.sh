@@ -30,10 +30,10 @@ test_off_cpu() {
 	before=$(waits_of "$TARGET")
 	background "$TOOL" profile -pid "$TARGET" --off-cpu --json >"$TMP/json" 2>"$TMP/err"
 	PROFILE=$!
-	wait_for 'grep -q recording "$TMP/err"'
+	wait_for 'has_text "$TMP/err" recording'
 	run_books 1
 	kill -INT "$PROFILE"
-	wait "$PROFILE" || fail "status $?: $(cat "$TMP/err")"
+	wait "$PROFILE" || fail "status $?: $(<"$TMP/err")"
 	# It waited already when the profile began.
 	holds python3 - "$TMP/json" "$TMP/books" $(($(waits_of "$TARGET") - before + 1)) <<'PY' || fail "$(head -c 3000 "$TMP/json")"
 import collections, json, sys
@@ -75,7 +75,7 @@ test_threads_that_wait_already() {
 	await_reading
 	"$TOOL" profile -pid "$TARGET" --off-cpu --for 500ms --json >"$TMP/json" 2>"$TMP/err"
 	check_waits "$TMP/json" 1
-	python3 - "$TMP/json" <<'PY' || fail "$(cat "$TMP/json")"
+	python3 - "$TMP/json" <<'PY' || fail "$(<"$TMP/json")"
 import json, sys
 (stack,) = json.load(open(sys.argv[1]))["stacks"]
 names = [f["function"] for f in stack["frames"]]
@@ -130,14 +130,14 @@ test_gc() {
 	cpu=$!
 	background "${AT_FAULTS[@]}" "$TOOL" profile -pid "$TARGET" --folded --gc >"$TMP/gc" 2>"$TMP/err"
 	PROFILE=$!
-	wait_for 'grep -q sampling "$TMP/cpu.err" && grep -q sampling "$TMP/err"'
+	wait_for 'has_text "$TMP/cpu.err" sampling && has_text "$TMP/err" sampling'
 	run_books 1
 	kill -INT "$cpu" "$PROFILE"
 	wait "$cpu" && wait "$PROFILE" || fail "$(cat "$TMP/cpu.err" "$TMP/err")"
 	grep ';caml_\(alloc_small_dispatch\|gc_dispatch\|check_urgent_gc\|garbage_collection\|gc_full_major\|poll_gc_work\)' \
 		"$TMP/cpu" | sort >"$TMP/collector" || :
-	holds test -s "$TMP/collector" || fail "the collector had no page faults: $(cat "$TMP/cpu")"
-	eq "$(sort "$TMP/gc")" "$(cat "$TMP/collector")" "the samples of the collector"
+	holds test -s "$TMP/collector" || fail "the collector had no page faults: $(<"$TMP/cpu")"
+	eq "$(sort "$TMP/gc")" "$(<"$TMP/collector")" "the samples of the collector"
 	[[ $(wc -l <"$TMP/cpu") -gt $(wc -l <"$TMP/gc") ]] || fail "all of it is the collector"
 }
 
@@ -222,12 +222,12 @@ test_files() {
 ocaml-probes: $TMP/p.pb.gz: written" "messages"
 	protoc --proto_path="$ROOT/tests/profile" --python_out="$TMP" profile.proto
 	/usr/bin/python3 -B "$ROOT/tests/e2e/pprof_reader.py" "$TMP/p.pb.gz" 0 | sum_stacks >"$TMP/of_pprof"
-	eq "$(cat "$TMP/of_pprof")" "$(sed 's/_\[k\]//g' "$TMP/folded" | sort)" "the stacks of pprof"
+	eq "$(<"$TMP/of_pprof")" "$(sed 's/_\[k\]//g' "$TMP/folded" | sort)" "the stacks of pprof"
 	grep -q 'Profiled.spin' "$TMP/p.html" || fail "the page has no function"
 	# Before it takes samples.
 	status=0
 	"$TOOL" profile -pid "$TARGET" --html /nowhere/p.html >"$TMP/out" 2>"$TMP/err" || status=$?
-	eq "$status $(cat "$TMP/err")" "2 ocaml-probes: /nowhere/p.html: No such file or directory" "an error"
+	eq "$status $(<"$TMP/err")" "2 ocaml-probes: /nowhere/p.html: No such file or directory" "an error"
 }
 
 # strip leaves the global functions of OCaml, and what the collector and the unwinder need.
@@ -245,11 +245,11 @@ test_table() {
 	"$TOOL" profile -pid "$TARGET" --for 1s --hz 997 >"$TMP/table" 2>"$TMP/err"
 	awk -v us=$((${EPOCHREALTIME/./} - start)) 'NR == 1 { exit !($1 >= 1 && $1 <= us / 1e6) }' "$TMP/table" ||
 		fail "the time: $(head -n 1 "$TMP/table")"
-	eq "$(cat "$TMP/err")" "ocaml-probes: sampling the CPU 997 times a second: pid $TARGET" "messages"
+	eq "$(<"$TMP/err")" "ocaml-probes: sampling the CPU 997 times a second: pid $TARGET" "messages"
 	grep -Eq '^[0-9]+\.[0-9]{3} s, [0-9]+ samples: .*s on the CPU, [0-9.]+% of a core$' "$TMP/table" ||
 		fail "$(head -n 3 "$TMP/table")"
-	grep -Eq '^ +[0-9.]+% +[0-9.]+%  Profiled\.fib$' "$TMP/table" || fail "no line of fib: $(cat "$TMP/table")"
-	grep -Eq '^ +Profiled\.spin +.*profiled\.ml:21$' "$TMP/table" || fail "no frame of spin: $(cat "$TMP/table")"
+	grep -Eq '^ +[0-9.]+% +[0-9.]+%  Profiled\.fib$' "$TMP/table" || fail "no line of fib: $(<"$TMP/table")"
+	grep -Eq '^ +Profiled\.spin +.*profiled\.ml:21$' "$TMP/table" || fail "no frame of spin: $(<"$TMP/table")"
 }
 
 # The sums of the members agree, and the stacks are those of the program.
@@ -278,7 +278,7 @@ test_all_processes_of_a_file() {
 	first=$TARGET
 	start_work "$mine" cpu
 	"$TOOL" profile --exe "$mine" --for 300ms --json >"$TMP/json" 2>"$TMP/err"
-	eq "$(cat "$TMP/err")" "ocaml-probes: sampling the CPU 99 times a second: 2 processes that run it now, and all later ones" "messages"
+	eq "$(<"$TMP/err")" "ocaml-probes: sampling the CPU 99 times a second: 2 processes that run it now, and all later ones" "messages"
 	grep -q '"processes":2,' "$TMP/json" || fail "$(head -c 300 "$TMP/json")"
 	[[ -e /proc/$first ]] || fail "the first one has ended"
 }
@@ -288,12 +288,12 @@ test_the_process_ends() {
 	need_counting
 	start_work "$PROFILED" cpu
 	background "$TOOL" profile -pid "$TARGET" --folded >"$TMP/folded" 2>"$TMP/err"
-	wait_for 'grep -q sampling "$TMP/err"'
+	wait_for 'has_text "$TMP/err" sampling'
 	let_work 30
 	kill -9 "$TARGET"
 	wait $! || status=$?
 	eq "$status $(tail -n 1 "$TMP/err")" "0 ocaml-probes: pid $TARGET has ended" "the end"
-	grep -q 'Profiled.spin' "$TMP/folded" || fail "no samples: $(cat "$TMP/folded")"
+	grep -q 'Profiled.spin' "$TMP/folded" || fail "no samples: $(<"$TMP/folded")"
 }
 
 test_exec() {
@@ -309,14 +309,14 @@ test_pid_namespace() {
 		read -r -u "${program[0]}"
 		echo "run 60" >&"${program[1]}"
 		"$0" profile -q -pid "$program_PID" --for 500ms --hz 997 --folded' "$TOOL" "$PROFILED" \
-		>"$TMP/folded" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+		>"$TMP/folded" 2>"$TMP/err" || fail "$(<"$TMP/err")"
 	grep -q 'Profiled.spin;Profiled.fib' "$TMP/folded" || fail "$(cat "$TMP/err" "$TMP/folded")"
 	unshare --pid --fork --mount-proc --kill-child bash -c '
 		coproc program { exec "$1" wait; }
 		read -r -u "${program[0]}"
 		"$0" profile -q -pid "$program_PID" --for 300ms --off-cpu --folded || exit
 		echo >&"${program[1]}"' "$TOOL" "$PROFILED" \
-		>"$TMP/folded" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+		>"$TMP/folded" 2>"$TMP/err" || fail "$(<"$TMP/err")"
 	holds grep -q '^_start;.*;caml_read_fd;read' "$TMP/folded" || fail "waits: $(cat "$TMP/err" "$TMP/folded")"
 }
 
@@ -347,12 +347,12 @@ test_budget() {
 	need_counting
 	start_work "$PROFILED" cpu
 	"$TOOL" profile -pid "$TARGET" --for 500ms --budget 90% >"$TMP/out" 2>"$TMP/err" || fail "status $?"
-	eq "$(wc -l <"$TMP/err")" 1 "messages: $(cat "$TMP/err")"
+	eq "$(wc -l <"$TMP/err")" 1 "messages: $(<"$TMP/err")"
 	"$TOOL" profile -pid "$TARGET" --hz 9999 --budget 0.000001% >"$TMP/out" 2>"$TMP/err" || status=$?
 	eq "$status" 7 "status"
 	matches "$(tail -n 1 "$TMP/err")" \
 		'^ocaml-probes: profiling stopped: CPU overhead [0-9.]+% exceeds the budget of [0-9.e-]+%$'
-	grep -q Profiled.spin "$TMP/out" || fail "$(cat "$TMP/out")"
+	grep -q Profiled.spin "$TMP/out" || fail "$(<"$TMP/out")"
 }
 
 # The tool is held up while it attaches to large blocks, after small ones, and when it detaches: neither kind is
@@ -401,12 +401,12 @@ test_small_blocks_without_samples() {
 		await_line ready
 		await_reading
 		background "$TOOL" profile -pid "$TARGET" --alloc ${form/--all/} >"$TMP/out$form" 2>"$TMP/err"
-		wait_for 'grep -q sampling "$TMP/err"'
+		wait_for 'has_text "$TMP/err" sampling'
 		tell "run 0.05" # a third of the minor heap, on a fast machine
 		await_line "done" 60
 		await_reading
 		kill -INT $!
-		wait $! || fail "status $?: $(cat "$TMP/err")"
+		wait $! || fail "status $?: $(<"$TMP/err")"
 	done
 	finds '^ocaml-probes: [1-9][0-9]* words of small blocks are missing: no minor heap ran out$' "$TMP/err"
 	finds '^[1-9][0-9]* words of small blocks are missing: no minor heap ran out$' "$TMP/out--all"
@@ -426,7 +426,7 @@ expect_error() { # STATUS MESSAGE [FLAG...]
 	shift 2
 	"$TOOL" profile "$@" >"$TMP/out" 2>"$TMP/err" || status=$?
 	eq "$status $(head -n 1 "$TMP/err")" "$expected ocaml-probes: $message" "profile $*"
-	[[ ! -s $TMP/out ]] || fail "output: $(cat "$TMP/out")"
+	[[ ! -s $TMP/out ]] || fail "output: $(<"$TMP/out")"
 }
 
 test_errors() {
@@ -460,12 +460,12 @@ test_privileges() {
 		"${as_user[@]}" --inh-caps "${capabilities[capability]}" --ambient-caps "${capabilities[capability]}" \
 			"$TOOL" profile -pid "$TARGET" --engine bpf --for 100ms >"$TMP/out" 2>"$TMP/err" || status=$?
 		eq "$status $(head -n 1 "$TMP/err")" "3 ocaml-probes: measuring: ocaml-probes lacks ${lacks[capability]}" "with ${capabilities[capability]}"
-		eq "$(cat "$TMP/out")" "" "output with ${capabilities[capability]}"
+		eq "$(<"$TMP/out")" "" "output with ${capabilities[capability]}"
 	done
 	as_user+=(--inh-caps "$two" --ambient-caps "$two" --bounding-set "$two")
 	for_ticks 30 "${as_user[@]}" "$TOOL" profile -pid "$TARGET" --hz 997 --folded >"$TMP/folded"
-	eq "$(cat "$TMP/err")" "ocaml-probes: sampling the CPU 997 times a second: pid $TARGET; end with Ctrl-C" "messages"
-	finds 'Profiled\.fib' "$TMP/folded" || fail "$(cat "$TMP/folded")"
+	eq "$(<"$TMP/err")" "ocaml-probes: sampling the CPU 997 times a second: pid $TARGET; end with Ctrl-C" "messages"
+	finds 'Profiled\.fib' "$TMP/folded" || fail "$(<"$TMP/folded")"
 	# A process that the user may not inspect is not sampled: privileges.sh.
 }
 

@@ -72,7 +72,7 @@ make_two() {
 }
 
 diff_of() { # FILE...
-	"$TOOL" profile --diff "$@" 2>"$TMP/err" || fail "status $?: $(cat "$TMP/err")"
+	"$TOOL" profile --diff "$@" 2>"$TMP/err" || fail "status $?: $(<"$TMP/err")"
 }
 
 # The old one is of half the time. A function of the kernel is another one than that of its name in the program.

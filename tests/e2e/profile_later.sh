@@ -9,12 +9,12 @@
 start_profile() { # FLAG...
 	background "$TOOL" profile --folded "$@" >"$TMP/folded" 2>"$TMP/err"
 	PROFILE=$!
-	wait_for 'grep -q "sampling\|recording" "$TMP/err"'
+	wait_for 'has_text "$TMP/err" "sampling|recording"'
 }
 
 end_profile() {
 	kill -INT "$PROFILE"
-	wait "$PROFILE" || fail "status $?: $(cat "$TMP/err")"
+	wait "$PROFILE" || fail "status $?: $(<"$TMP/err")"
 }
 
 # At least N samples have a stack like PATTERN.
@@ -58,7 +58,7 @@ test_one_ends_meanwhile() {
 	await_line ready
 	strace -f -qq -o "$TMP/injected" -P "/proc/$first/maps" -e trace=openat --inject=openat:error=ESRCH \
 		"$TOOL" profile --exe "$mine" --for 100ms >"$TMP/out" 2>"$TMP/err" || status=$?
-	eq "$status" 0 "status: $(cat "$TMP/err")"
+	eq "$status" 0 "status: $(<"$TMP/err")"
 	finds '(INJECTED)' "$TMP/injected"
 	finds "sampling the CPU 99 times a second: 1 process" "$TMP/err"
 }
@@ -77,8 +77,8 @@ test_none_runs_yet() {
 	mine=$(own_copy "$O/tests/ocaml/profiled")
 	background "$TOOL" profile --json --exe "$mine" --hz 997 >"$TMP/json" 2>"$TMP/err"
 	PROFILE=$!
-	wait_for 'grep -q sampling "$TMP/err"'
-	eq "$(cat "$TMP/err")" "ocaml-probes: sampling the CPU 997 times a second: 0 processes that run it now, and all later ones; end with Ctrl-C"
+	wait_for 'has_text "$TMP/err" sampling'
+	eq "$(<"$TMP/err")" "ocaml-probes: sampling the CPU 997 times a second: 0 processes that run it now, and all later ones; end with Ctrl-C"
 	for _ in 1 2 3; do
 		echo "run 0.2" | "$mine" cpu >"$TMP/out"
 	done
@@ -125,7 +125,7 @@ test_other_programs() {
 	start_profile --exe "$mine" --hz 997
 	echo "run 0.3" | "$O/tests/ocaml/profiled" cpu >"$TMP/out"
 	end_profile
-	eq "$(cat "$TMP/folded")" "" "samples of another program"
+	eq "$(<"$TMP/folded")" "" "samples of another program"
 }
 
 test_plugin() {

@@ -40,10 +40,10 @@ profile_work() { # PROGRAM WORK SECONDS [NAME=VALUE...] [FLAG...]
 	await_reading
 	background "${environment[@]}" "$TOOL" profile -pid "$TARGET" "$@" >"$TMP/folded" 2>"$TMP/err"
 	PROFILE=$!
-	wait_for 'grep -q "sampling\|recording" "$TMP/err"'
+	wait_for 'has_text "$TMP/err" "sampling|recording"'
 	run_books "$seconds"
 	kill -INT "$PROFILE"
-	wait "$PROFILE" || fail "status $?: $(cat "$TMP/err")"
+	wait "$PROFILE" || fail "status $?: $(<"$TMP/err")"
 }
 
 # The page faults of each function in the folded stacks are those of the books, each on a whole stack: from the start of the
@@ -104,15 +104,15 @@ check_exec() { # FLAG...
 	await_reading
 	background "$TOOL" profile -pid "$TARGET" "$@" --folded --hz 997 >"$TMP/folded" 2>"$TMP/err"
 	PROFILE=$!
-	wait_for 'grep -q sampling "$TMP/err"'
+	wait_for 'has_text "$TMP/err" sampling'
 	tell ''
 	await_line ready
 	tell "run 60"
 	let_work 100
 	kill -INT "$PROFILE" 2>/dev/null || :
-	wait "$PROFILE" || fail "$(cat "$TMP/err")"
+	wait "$PROFILE" || fail "$(<"$TMP/err")"
 	holds test -s "$TMP/folded"
-	! holds grep -q 'Profiled\.' "$TMP/folded" || fail "it goes on after the exec: $(cat "$TMP/folded")"
+	! holds grep -q 'Profiled\.' "$TMP/folded" || fail "it goes on after the exec: $(<"$TMP/folded")"
 }
 
 # Profile the waits of the target, `profiled wait`, by the engine ptrace while it works. It waits for orders at the beginning
@@ -125,10 +125,10 @@ check_time_of_waits() { # COMMAND...
 	before=$(<"/proc/$TARGET/schedstat")
 	background "$@" "$TOOL" profile -pid "$TARGET" --off-cpu ${WAITS_BY:-} --json >"$TMP/json" 2>"$TMP/err"
 	PROFILE=$!
-	wait_for 'grep -q sampling "$TMP/err" || has_ended "$PROFILE"'
+	wait_for 'has_text "$TMP/err" sampling || has_ended "$PROFILE"'
 	run_books 0.5
 	kill -INT "$PROFILE"
-	wait "$PROFILE" || fail "status $?: $(cat "$TMP/err")"
+	wait "$PROFILE" || fail "status $?: $(<"$TMP/err")"
 	holds python3 - "$TMP/json" "$TMP/books" "$before $(<"/proc/$TARGET/schedstat")" <<'PY' || fail "$(head -c 3000 "$TMP/json")"
 import collections, json, sys
 top = json.load(open(sys.argv[1]))

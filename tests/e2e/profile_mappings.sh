@@ -100,12 +100,12 @@ do_word() { # WORD...
 start_profile() { # FLAG...
 	background "$TOOL" profile -pid "$TARGET" --folded "$@" >"$TMP/folded" 2>"$TMP/err"
 	PROFILE=$!
-	wait_for 'grep -q "sampling\|recording" "$TMP/err" || ! kill -0 "$PROFILE"'
+	wait_for 'has_text "$TMP/err" "sampling|recording" || ! kill -0 "$PROFILE"'
 }
 
 end_profile() {
 	kill -INT "$PROFILE"
-	wait "$PROFILE" || fail "status $?: $(cat "$TMP/err")"
+	wait "$PROFILE" || fail "status $?: $(<"$TMP/err")"
 }
 
 # ---- tests ------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ test_many_mappings() {
 	do_word spin
 	end_profile
 	finds '^_start;.*;main;.*spin' "$TMP/folded"
-	! grep truncated "$TMP/folded" || fail "stacks are cut: $(cat "$TMP/err")"
+	! grep truncated "$TMP/folded" || fail "stacks are cut: $(<"$TMP/err")"
 	eq "$(warnings)" "" "warnings"
 }
 
@@ -173,7 +173,7 @@ test_libraries_without_tables() {
 	done
 	end_profile
 	eq "$(grep -o 'lib[0-9]*\.so: stacks end in its code: no call frame' "$TMP/err" | sort -V)" \
-		"$(for i in 1 2 5 6 7 8 9 10 11 12; do echo "lib$i.so: stacks end in its code: no call frame"; done)" "warnings: $(cat "$TMP/err")"
+		"$(for i in 1 2 5 6 7 8 9 10 11 12; do echo "lib$i.so: stacks end in its code: no call frame"; done)" "warnings: $(<"$TMP/err")"
 	eq "$(warnings | wc -l)" 10 "warnings"
 }
 
@@ -196,8 +196,8 @@ test_a_file_that_is_no_elf_any_more() {
 	do_word spin
 	do_word load "$TMP/lib1.so"
 	end_profile
-	eq "$(grep -c 'lib1.so: stacks end in its code: .*ELF' "$TMP/err")" 1 "warnings: $(cat "$TMP/err")"
-	eq "$(warnings | wc -l)" 1 "warnings: $(cat "$TMP/err")"
+	eq "$(grep -c 'lib1.so: stacks end in its code: .*ELF' "$TMP/err")" 1 "warnings: $(<"$TMP/err")"
+	eq "$(warnings | wc -l)" 1 "warnings: $(<"$TMP/err")"
 }
 
 run_tests "$@"

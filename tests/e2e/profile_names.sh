@@ -8,10 +8,10 @@
 # Profile the host for some seconds as JSON, COMMAND... being done meanwhile.
 profile_host() { # COMMAND...
 	background "$TOOL" profile -pid "$TARGET" --hz 1999 --json >"$TMP/json" 2>"$TMP/err"
-	wait_for 'grep -q sampling "$TMP/err"'
+	wait_for 'has_text "$TMP/err" sampling'
 	"$@"
 	kill -INT $!
-	wait $! || fail "status $?: $(cat "$TMP/err")"
+	wait $! || fail "status $?: $(<"$TMP/err")"
 }
 
 run_for() { # SECONDS

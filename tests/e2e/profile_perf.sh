@@ -10,7 +10,7 @@
 # The compiler itself, linked from Debian's packages: with symbols, which Debian's own has not.
 build_compiler() {
 	ocamlopt -I +compiler-libs ocamlcommon.cmxa ocamloptcomp.cmxa optmain.cmx -o "$TMP/compiler" 2>"$TMP/err" ||
-		fail "no compiler: $(cat "$TMP/err")"
+		fail "no compiler: $(<"$TMP/err")"
 }
 
 # A source of N functions that call each other.
@@ -52,20 +52,20 @@ test_compiler() {
 	perf=$!
 	background "$TOOL" profile -pid "$compiler" --hz 9999 --json >"$TMP/json" 2>"$TMP/err"
 	profile=$!
-	wait_for 'grep -q sampling "$TMP/err"'
+	wait_for 'has_text "$TMP/err" sampling'
 	# perf says nothing when it has begun: it waits for events then (system call 7, poll).
 	wait_for "ls -l /proc/$perf/fd | grep -q 'anon_inode:\[perf_event\]' && grep -q '^7 ' /proc/$perf/syscall"
 	echo go >"$TMP/go"
 	wait "$compiler" || fail "the compiler failed"
-	wait "$profile" || fail "$(cat "$TMP/err")"
-	wait "$perf" || fail "perf: $(cat "$TMP/perf.out")"
+	wait "$profile" || fail "$(<"$TMP/err")"
+	wait "$perf" || fail "perf: $(<"$TMP/perf.out")"
 	compare_shares
 }
 
 # What perf has recorded, of processes called so, with the profile.
 compare_shares() { # [COMM]
 	perf script -i "$TMP/perf.data" ${1:+--comms "$1"} -F ip,sym,dso --no-demangle >"$TMP/samples" 2>"$TMP/perf.out" ||
-		fail "$(cat "$TMP/perf.out")"
+		fail "$(<"$TMP/perf.out")"
 	compare_with_books shares "$TMP/samples" "$TMP/json"
 	cat "$TMP/compared"
 }
@@ -97,11 +97,11 @@ test_dune() {
 	BUILD
 	background "$TOOL" profile --exe "$TMP/dune" --hz 9999 --json >"$TMP/json" 2>"$TMP/err"
 	profile=$!
-	wait_for 'grep -q sampling "$TMP/err"'
+	wait_for 'has_text "$TMP/err" sampling'
 	perf record -q -e cpu-clock -F 9999 -o "$TMP/perf.data" bash build.sh >"$TMP/perf.out" 2>&1 ||
-		fail "$(cat "$TMP/perf.out")"
+		fail "$(<"$TMP/perf.out")"
 	kill -INT "$profile"
-	wait "$profile" || fail "$(cat "$TMP/err")"
+	wait "$profile" || fail "$(<"$TMP/err")"
 	compare_shares dune
 }
 

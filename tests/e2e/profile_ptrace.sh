@@ -33,7 +33,7 @@ check_own_program() { # WHY COMMAND...
 	await_line ready
 	tell "run 1000"
 	before=$(cut -d' ' -f1 "/proc/$TARGET/schedstat")
-	for_ticks 50 "${@:2}" "$TOOL" profile -pid "$TARGET" --hz 997 --json >"$TMP/json" || fail "$(cat "$TMP/err")"
+	for_ticks 50 "${@:2}" "$TOOL" profile -pid "$TARGET" --hz 997 --json >"$TMP/json" || fail "$(<"$TMP/err")"
 	matches "$(head -n 1 "$TMP/err")" "^ocaml-probes: engine: ptrace, since BPF is not available: $1\$" "the reason"
 	holds python3 - "$TMP/json" "$before" "$(cut -d' ' -f1 "/proc/$TARGET/schedstat")" <<'PY'
 import json, sys
@@ -67,7 +67,7 @@ test_a_container() {
 	kill "$TARGET"
 	start_target "${as_nobody[@]}" unshare --user --map-current-user "${filtered[@]}" "$TMP/profiled" wait
 	check_time_of_waits "${as_nobody[@]}" nsenter --target "$TARGET" --user --preserve-credentials "${filtered[@]}"
-	finds '^ocaml-probes: engine: ptrace, since BPF is not available: ' "$TMP/err" || fail "$(cat "$TMP/err")"
+	finds '^ocaml-probes: engine: ptrace, since BPF is not available: ' "$TMP/err" || fail "$(<"$TMP/err")"
 }
 
 # Processes of another user are not sampled.
@@ -77,7 +77,7 @@ test_a_process_of_another_user() {
 	start_work "$PROFILED" cpu
 	"${AS_USER[@]}" "$TOOL" profile -pid "$TARGET" --engine ptrace --for 100ms >"$TMP/out" 2>"$TMP/err" || status=$?
 	eq "$status $(head -n 1 "$TMP/err")" "3 ocaml-probes: pid $TARGET (profiled): belongs to uid 0, you are uid 12345" "the refusal"
-	eq "$(cat "$TMP/out")" "" "the output"
+	eq "$(<"$TMP/out")" "" "the output"
 }
 
 # A tool that is killed at any call leaves the program running, and not traced.
@@ -116,14 +116,14 @@ test_another_tracer() {
 	wait_for "grep -q '^TracerPid:.0' /proc/$TARGET/status"
 	background "$TOOL" profile -pid "$TARGET" --engine ptrace >"$TMP/out" 2>"$TMP/err"
 	PROFILE=$!
-	wait_for 'grep -q sampling "$TMP/err"'
+	wait_for 'has_text "$TMP/err" sampling'
 	let_work 30
 	trace_target
 	let_work 30
 	kill "$STRACE"
 	kill -INT "$PROFILE"
-	wait "$PROFILE" || fail "$(cat "$TMP/err")"
-	finds 'Profiled\.spin' "$TMP/out" || fail "$(cat "$TMP/out")"
+	wait "$PROFILE" || fail "$(<"$TMP/err")"
+	finds 'Profiled\.spin' "$TMP/out" || fail "$(<"$TMP/out")"
 	holds grep -q '^[0-9]* samples missed: a thread began to wait or ended before it was stopped, or had another tracer$' "$TMP/out"
 }
 
@@ -133,16 +133,16 @@ test_many_system_calls() {
 	start_target bash -c 'exec dd if=/dev/zero of=/dev/null bs=64M status=none'
 	wait_for 'grep -q "^dd$" "/proc/$TARGET/comm"'
 	let_work 2
-	for_ticks 30 "$TOOL" profile -pid "$TARGET" --engine ptrace --hz 499 >"$TMP/out" || fail "$(cat "$TMP/err")"
+	for_ticks 30 "$TOOL" profile -pid "$TARGET" --engine ptrace --hz 499 >"$TMP/out" || fail "$(<"$TMP/err")"
 	holds grep -q '^[0-9]* samples are at the end of system calls: short calls may have too large a share, see --engine bpf$' \
-		"$TMP/out" || fail "$(cat "$TMP/out")"
-	for_ticks 30 "$TOOL" profile -pid "$TARGET" --engine ptrace --hz 499 --json >"$TMP/json" || fail "$(cat "$TMP/err")"
+		"$TMP/out" || fail "$(<"$TMP/out")"
+	for_ticks 30 "$TOOL" profile -pid "$TARGET" --engine ptrace --hz 499 --json >"$TMP/json" || fail "$(<"$TMP/err")"
 	holds python3 -c 'import json, sys; p = json.load(sys.stdin); assert p["samples"] / 10 < p["in_calls"] <= p["samples"], p' \
 		<"$TMP/json"
 	start_target bash -c 'echo ready; while :; do :; done'
 	await_line ready
-	for_ticks 30 "$TOOL" profile -pid "$TARGET" --engine ptrace --hz 499 >"$TMP/out" || fail "$(cat "$TMP/err")"
-	! holds grep -q 'system calls' "$TMP/out" || fail "$(cat "$TMP/out")"
+	for_ticks 30 "$TOOL" profile -pid "$TARGET" --engine ptrace --hz 499 >"$TMP/out" || fail "$(<"$TMP/err")"
+	! holds grep -q 'system calls' "$TMP/out" || fail "$(<"$TMP/out")"
 }
 
 # A process has more threads than the tool may have descriptors: the last one is the one that runs.
@@ -162,7 +162,7 @@ input()'
 	(
 		ulimit -n 600
 		for_ticks 30 "$TOOL" profile -pid "$TARGET" --engine ptrace --by-thread --json >"$TMP/json"
-	) || fail "$(cat "$TMP/err")"
+	) || fail "$(<"$TMP/err")"
 	holds python3 - "$TMP/json" "$(sed -n 's/^tid //p' "$(output_of)")" <<'PY'
 import json, sys
 profile = json.load(open(sys.argv[1]))
@@ -178,7 +178,7 @@ expect_error() { # STATUS MESSAGE ARG...
 	shift 2
 	"$TOOL" profile "$@" >"$TMP/out" 2>"$TMP/err" || status=$?
 	eq "$status $(head -n 1 "$TMP/err")" "$expected ocaml-probes: $message" "profile $*"
-	eq "$(cat "$TMP/out")" "" "output of profile $*"
+	eq "$(<"$TMP/out")" "" "output of profile $*"
 }
 
 test_errors() {

@@ -80,12 +80,12 @@ test_short_runs_by_ptrace() {
 		    Unix.sleepf 0.001
 		  done
 	ML
-	(cd "$TMP" && ocamlopt -I +unix unix.cmxa bursts.ml -o bursts 2>bursts.err) || fail "$(cat "$TMP/bursts.err")"
+	(cd "$TMP" && ocamlopt -I +unix unix.cmxa bursts.ml -o bursts 2>bursts.err) || fail "$(<"$TMP/bursts.err")"
 	start_target "$TMP/bursts"
 	await_line ready
-	for_ticks 40 "$TOOL" profile -pid "$TARGET" --engine ptrace --hz 997 --folded >"$TMP/folded" || fail "$(cat "$TMP/err")"
+	for_ticks 40 "$TOOL" profile -pid "$TARGET" --engine ptrace --hz 997 --folded >"$TMP/folded" || fail "$(<"$TMP/err")"
 	holds awk '{ n += $NF } /Bursts.fib/ { runs += $NF } END { print runs " of " n; exit !(n >= 20 && runs >= 0.6 * n) }' "$TMP/folded" ||
-		fail "$(cat "$TMP/folded")"
+		fail "$(<"$TMP/folded")"
 }
 
 test_stripped() {
@@ -175,11 +175,11 @@ test_end_of_a_process_that_allocates() {
 	await_line ready
 	tell "run 60"
 	background "$TOOL" profile -pid "$TARGET" --alloc --json >"$TMP/json" 2>"$TMP/err"
-	wait_for 'grep -q sampling "$TMP/err"'
+	wait_for 'has_text "$TMP/err" sampling'
 	before=$(cpu_time_of "$TARGET")
 	wait_for "(( \$(cpu_time_of $TARGET) > $before + 170 ))" 60
 	kill -9 "$TARGET"
-	wait $! || fail "status $?: $(cat "$TMP/err")"
+	wait $! || fail "status $?: $(<"$TMP/err")"
 	holds python3 - "$TMP/json" <<'PY' || fail "$(head -c 2000 "$TMP/json")"
 import json, sys
 top = json.load(open(sys.argv[1]))
@@ -197,14 +197,14 @@ test_budget_of_large_blocks() {
 	before=$(ticks_of)
 	background "$TOOL" profile -pid "$TARGET" --alloc --budget 2% --json --html "$TMP/p.html" >"$TMP/json" 2>"$TMP/err"
 	PROFILE=$!
-	wait_for 'grep -q "large blocks: sampling stopped" "$TMP/err" || ! kill -0 "$PROFILE"'
+	wait_for 'has_text "$TMP/err" "large blocks: sampling stopped" || ! kill -0 "$PROFILE"'
 	# A quarter as much work again, and more, of which the large blocks are missing.
 	let_work $((($(ticks_of) - before) / 4 + 20))
 	kill -INT "$PROFILE"
 	wait "$PROFILE" || status=$?
 	eq "$status" 7 "status"
 	grep -Eq '^ocaml-probes: large blocks: sampling stopped after [0-9.]+ s, later ones are missing: CPU overhead [0-9.]+% exceeds the budget of 2%$' \
-		"$TMP/err" || fail "$(cat "$TMP/err")"
+		"$TMP/err" || fail "$(<"$TMP/err")"
 	! grep 'profiling stopped' "$TMP/err" || fail "all of it has ended"
 	python3 - "$TMP/json" <<'PY' || fail "$(head -c 2000 "$TMP/json")"
 import json, sys

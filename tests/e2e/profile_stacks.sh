@@ -19,7 +19,7 @@ build_foreign() { # FLAG...
 	cp "marks_$major.ml" marks.ml
 	g++ -c -O1 -g -fPIC -I"$(ocamlopt -where)" foreign_stubs.cpp
 	ocamlopt -I +unix -I +threads -g "$@" unix.cmxa threads.cmxa foreign_stubs.o marks.ml \
-		foreign.ml -cclib -lstdc++ -o "$TMP/foreign" 2>"$TMP/build.err" || fail "$(cat "$TMP/build.err")"
+		foreign.ml -cclib -lstdc++ -o "$TMP/foreign" 2>"$TMP/build.err" || fail "$(<"$TMP/build.err")"
 	nm -C --defined-only "$TMP/foreign" | sort >"$TMP/symbols"
 }
 
@@ -28,7 +28,7 @@ profile_foreign() { # [FLAG...]
 	need_counting
 	start_target "$TMP/foreign"
 	await_line ready
-	"$TOOL" profile -pid "$TARGET" --for 1s --hz 4999 "$@" --folded >"$TMP/folded" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	"$TOOL" profile -pid "$TARGET" --for 1s --hz 4999 "$@" --folded >"$TMP/folded" 2>"$TMP/err" || fail "$(<"$TMP/err")"
 }
 
 # All whole stacks are right: C++ is between `work` and `inside`. With MARKED and OCaml 5, a domain and two fibres are

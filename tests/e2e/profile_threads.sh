@@ -26,7 +26,7 @@ measure_crew() { # WORK COMMAND...
 	await_reading
 	background "$@" -pid "$TARGET" >"$TMP/out" 2>"$TMP/err"
 	MEASURE=$!
-	wait_for 'grep -q "sampling\|recording\|measuring\|counting" "$TMP/err"'
+	wait_for 'has_text "$TMP/err" "sampling|recording|measuring|counting"'
 	work_crew
 	end_measure
 }
@@ -41,7 +41,7 @@ work_crew() {
 
 end_measure() {
 	kill -INT "$MEASURE"
-	wait "$MEASURE" || fail "status $?: $(cat "$TMP/err")"
+	wait "$MEASURE" || fail "status $?: $(<"$TMP/err")"
 }
 
 # Run the Python script on standard input with what the books and the output have: `books` is {(tid, name): number}, in
@@ -134,7 +134,7 @@ test_off_cpu() {
 	done >"$TMP/before"
 	background "$TOOL" profile --by-thread --off-cpu --json -pid "$TARGET" >"$TMP/out" 2>"$TMP/err"
 	MEASURE=$!
-	wait_for 'grep -q recording "$TMP/err"'
+	wait_for 'has_text "$TMP/err" recording'
 	tell go
 	await_line 'done'
 	# A thread that waits already when the profile begins has one more.
@@ -189,11 +189,11 @@ test_gc() {
 	CPU=$!
 	background "${AT_FAULTS[@]}" "$TOOL" profile -pid "$TARGET" --by-thread --folded --gc >"$TMP/out" 2>"$TMP/err"
 	MEASURE=$!
-	wait_for 'grep -q sampling "$TMP/cpu.err" && grep -q sampling "$TMP/err"'
+	wait_for 'has_text "$TMP/cpu.err" sampling && has_text "$TMP/err" sampling'
 	work_crew
 	end_measure
 	kill -INT "$CPU"
-	wait "$CPU" || fail "$(cat "$TMP/cpu.err")"
+	wait "$CPU" || fail "$(<"$TMP/cpu.err")"
 	check_crew "$TMP/out" "$TMP/cpu" <<-'PY'
 		collector = ("caml_alloc_small_dispatch", "caml_gc_dispatch", "caml_check_urgent_gc", "caml_garbage_collection",
 		             "caml_gc_full_major", "caml_poll_gc_work")

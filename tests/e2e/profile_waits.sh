@@ -33,7 +33,7 @@ test_threads_that_wait() {
 	start_waits
 	before=$(cat "/proc/$TARGET/task"/*/schedstat)
 	"$TOOL" profile -pid "$TARGET" --off-cpu --engine ptrace --hz 499 --by-thread --for 300ms --json --html "$TMP/p.html" \
-		--pprof "$TMP/p.pb.gz" >"$TMP/json" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+		--pprof "$TMP/p.pb.gz" >"$TMP/json" 2>"$TMP/err" || fail "$(<"$TMP/err")"
 	eq "$(cat "/proc/$TARGET/task"/*/schedstat)" "$before" "what the threads have run"
 	holds python3 - "$TMP/json" <<'PY' || fail "$(head -c 3000 "$TMP/json")"
 import json, sys
@@ -61,7 +61,7 @@ PY
 	grep -q '"in_epoll' "$TMP/p.html" || fail "the page has no function"
 	protoc --proto_path="$ROOT/tests/profile" --python_out="$TMP" profile.proto
 	/usr/bin/python3 -B "$ROOT/tests/e2e/pprof_reader.py" "$TMP/p.pb.gz" 1 >"$TMP/of_pprof"
-	holds python3 - "$TMP/json" "$TMP/of_pprof" <<'PY' || fail "$(cat "$TMP/of_pprof")"
+	holds python3 - "$TMP/json" "$TMP/of_pprof" <<'PY' || fail "$(<"$TMP/of_pprof")"
 import json, sys
 assert json.load(open(sys.argv[1]))["ns"] == sum(int(line.rsplit(" ", 1)[1]) for line in open(sys.argv[2]))
 PY
@@ -76,10 +76,10 @@ test_stacks_of_bpf() {
 	start_waits
 	for engine in bpf ptrace; do
 		"$TOOL" profile -pid "$TARGET" --off-cpu --engine "$engine" --by-thread --for 100ms --folded >"$TMP/$engine" 2>"$TMP/err" ||
-			fail "$(cat "$TMP/err")"
+			fail "$(<"$TMP/err")"
 		sed -E 's/ [0-9]+$//; s/(;[^;]*_\[k\])+$//; /^in_frame/d' "$TMP/$engine" | sort >"$TMP/$engine.stacks"
 	done
-	eq "$(cat "$TMP/ptrace.stacks")" "$(cat "$TMP/bpf.stacks")" "the stacks"
+	eq "$(<"$TMP/ptrace.stacks")" "$(<"$TMP/bpf.stacks")" "the stacks"
 	eq "$(wc -l <"$TMP/ptrace.stacks")" 7 "stacks"
 }
 
@@ -87,7 +87,7 @@ test_stacks_of_bpf() {
 test_short_waits() {
 	start_target "$O/tests/fixtures/binaries/waits" short
 	await_line ready
-	for_ticks 40 "$TOOL" profile -pid "$TARGET" --off-cpu --engine ptrace --hz 9999 --json >"$TMP/json" || fail "$(cat "$TMP/err")"
+	for_ticks 40 "$TOOL" profile -pid "$TARGET" --off-cpu --engine ptrace --hz 9999 --json >"$TMP/json" || fail "$(<"$TMP/err")"
 	holds python3 - "$TMP/json" <<'PY' || fail "$(head -c 3000 "$TMP/json")"
 import json, sys
 top, depths = json.load(open(sys.argv[1])), set()
@@ -123,14 +123,14 @@ test_exec() {
 	await_reading
 	background "$TOOL" profile -pid "$TARGET" --off-cpu --engine ptrace --by-thread --json >"$TMP/json" 2>"$TMP/err"
 	PROFILE=$!
-	wait_for 'grep -q sampling "$TMP/err"'
+	wait_for 'has_text "$TMP/err" sampling'
 	before=$(looks)
 	wait_for "(( \$(looks) >= $before + 2 ))"
 	tell ''
 	await_line ready
 	run_books 0.5
 	kill -INT "$PROFILE"
-	wait "$PROFILE" || fail "$(cat "$TMP/err")"
+	wait "$PROFILE" || fail "$(<"$TMP/err")"
 	holds python3 - "$TMP/json" <<'PY' || fail "$(head -c 2000 "$TMP/json")"
 import json, sys
 top = json.load(open(sys.argv[1]))

@@ -33,9 +33,9 @@ runs() { # STATUS ALSO ARG...
 	local want=$1 also=$2 status=0
 	shift 2
 	(cd "$TMP" && exec "$TOOL" "$@") >"$TMP/out" 2>"$TMP/err" </dev/null || status=$?
-	eq "$status" "$want" "status of $*: $(cat "$TMP/err")"
+	eq "$status" "$want" "status of $*: $(<"$TMP/err")"
 	eq "$(unknown_lines "$also")" "" "what $* says"
-	eq "$(sed -E 's/[0-9]+(\.[0-9]+)?/N/g' "$TMP/err" | sort | uniq -d)" "" "what $* says twice: $(cat "$TMP/err")"
+	eq "$(sed -E 's/[0-9]+(\.[0-9]+)?/N/g' "$TMP/err" | sort | uniq -d)" "" "what $* says twice: $(<"$TMP/err")"
 	[[ $want != 0 || -s $TMP/out || $* = "doctor "* || $* = "info "* || $* = *" --keep "* ]] || fail "$*: no answer"
 }
 
@@ -125,7 +125,7 @@ test_liquidsoap() {
 		output.file(fallible=true, %wav, "/dev/null", s)
 	END
 	start_target liquidsoap "$TMP/batch.liq"
-	wait_for 'grep -q "Streaming loop starts" "$(output_of)"'
+	wait_for 'has_text "$(output_of)" "Streaming loop starts"'
 	check_all "$(realpath "$(type -P liquidsoap)")" 'Mm_audio\..*'
 }
 

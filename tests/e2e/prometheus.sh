@@ -78,7 +78,7 @@ test_formats() {
 	now=$(date +%s)
 	sed "/^#/!s/\$/ $now/" "$TMP/open" >"$TMP/stamped"
 	promtool tsdb create-blocks-from openmetrics "$TMP/stamped" "$TMP/blocks" >"$TMP/promtool" 2>&1 ||
-		fail "$(cat "$TMP/promtool")"
+		fail "$(<"$TMP/promtool")"
 	mkdir "$TMP/blocks/wal"
 	promtool tsdb dump "$TMP/blocks" >"$TMP/dump" 2>"$TMP/promtool"
 	eq "$(grep -c . "$TMP/dump")" "$(grep -vc '^#' "$TMP/open")" "samples in the block"
@@ -115,7 +115,7 @@ start_prometheus() {
 		wait_for 'curl -sf "${API%/api*}/-/ready" >/dev/null || ! kill -0 "$PROMETHEUS" 2>/dev/null' 60
 		! kill -0 "$PROMETHEUS" 2>/dev/null || return 0
 	done
-	fail "prometheus does not start: $(cat "$TMP/prometheus.log")"
+	fail "prometheus does not start: $(<"$TMP/prometheus.log")"
 }
 
 # "LABELS VALUE..." lines of what Prometheus answers to QUERY; of a range vector all its values.
@@ -150,7 +150,7 @@ check_rates() { # QUERY N
 		! are_rates_right "$@" || { cat "$TMP/rates"; return 0; }
 		sleep 10
 	done
-	fail "$1 is not $HZ: $(cat "$TMP/rates")"
+	fail "$1 is not $HZ: $(<"$TMP/rates")"
 }
 
 # "ALERT HEALTH STATE" of the alerts.

@@ -38,7 +38,7 @@ test_wrong_examples_are_found() {
 		sed "$2" "$ROOT/README.md" >"$TMP/README.md"
 		! cmp -s "$ROOT/README.md" "$TMP/README.md" || fail "$1: nothing was changed"
 		! holds in_namespaces env PATIENCE=20 python3 "$ROOT/tests/e2e/readme.py" "$TMP/README.md" "$3" >"$TMP/log" 2>&1 ||
-			fail "$1 is not noticed: $(cat "$TMP/log")"
+			fail "$1 is not noticed: $(<"$TMP/log")"
 	}
 	wrong "a probe that is not there" 's/^    cache_evict disabled/&\n    cache_lost disabled/' examples
 	wrong "a wrong source line" 's/(service.ml:98)/(service.ml:95)/' examples

@@ -24,7 +24,7 @@ start_serve() { # NAME ARG...
 	SERVE=$!
 	wait_for 'grep -q "serving http" "$TMP/'"$name"'.err" || ! kill -0 "$SERVE"'
 	URL=$(sed -n 's|.*serving \(http://[^/]*\)/.*|\1|p' "$TMP/$name.err")
-	[[ -n $URL ]] || fail "it does not serve: $(cat "$TMP/$name.err")"
+	[[ -n $URL ]] || fail "it does not serve: $(<"$TMP/$name.err")"
 }
 
 stop_serve() {

@@ -30,7 +30,7 @@ test_hits_are_exact() {
 	eq "$(scraped_hits)" "$(expected_hits)" "hits after its end"
 	end_server
 	eq "$SERVER_STATUS" 0 "status"
-	eq "$(cat "$TMP/serve.out")" "" "standard output"
+	eq "$(<"$TMP/serve.out")" "" "standard output"
 }
 
 # A filter that some probes have no argument for, and some one of another type: each is said once.
@@ -49,7 +49,7 @@ test_filter_that_does_not_fit_all() {
 	eq "$(json_of api/v1/status 'it["targets"][0]["losses"]["filter_mismatches"]')" 300
 	eq "$(json_of api/v1/status 'it["targets"][0]["filter_mismatch"]')" "$why"
 	sleep 2
-	eq "$(grep -c "filter: $why" "$TMP/serve.err")" 1 "$(cat "$TMP/serve.err")"
+	eq "$(grep -c "filter: $why" "$TMP/serve.err")" 1 "$(<"$TMP/serve.err")"
 	end_server
 	# Left out; no problem of what is left.
 	start_server --exe "$requests" --filter 'arg2 == "x"'
@@ -57,7 +57,7 @@ test_filter_that_does_not_fit_all() {
 request_stop 0"
 	sleep 2
 	eq "$(grep -c "warning: not measured: probe 'number': no arg2 for the filter" "$TMP/serve.err")" 1 \
-		"$(cat "$TMP/serve.err")"
+		"$(<"$TMP/serve.err")"
 	eq "$(json_of api/v1/status 'it["targets"][0]["problem"]')" None
 	end_server
 }
@@ -99,7 +99,7 @@ test_pairs() {
 	get metrics | grep '^ocaml_probes_pair' | sed 's/exe="[^"]*"/exe/' >"$TMP/pairs"
 	eq "$(sed -n 's/.*_bucket{.*le="\(.*\)"} .*/\1/p' "$TMP/pairs" | tr '\n' ' ')" "1e-09 0.0001 1.0 10.0 +Inf " "bounds"
 	eq "$(sed -n 's/.*le="1e-09"} //p;s/.*le="+Inf"} //p;s/.*_count{.*} //p' "$TMP/pairs" | tr '\n' ' ')" "0 1000 1000 " "counts"
-	awk '/_bucket/ { if ($2 < last) exit 1; last = $2 }' "$TMP/pairs" || fail "$(cat "$TMP/pairs")"
+	awk '/_bucket/ { if ($2 < last) exit 1; last = $2 }' "$TMP/pairs" || fail "$(<"$TMP/pairs")"
 	eq "$(sed -n 's/.*_orphans_total{.*,side="\(.*\)"} /\1 /p;s/.*_open{.*} /open /p' "$TMP/pairs")" "start 0
 stop 0
 open 0" "orphans"
@@ -167,7 +167,7 @@ budget_of_every_program() {
 	await_line ready
 	start_server
 	grep -qx 'ocaml-probes: every program with probes, budget 5% of a core each; the busiest counters are switched off above it' \
-		"$TMP/serve.err" || fail "said: $(cat "$TMP/serve.err")"
+		"$TMP/serve.err" || fail "said: $(<"$TMP/serve.err")"
 	eq "$(status_of_program "$TMP/quiet" 'it["cost"]["budget"]')" 0.05 "budget"
 	wait_for '[[ $(status_of_program "$TMP/busy" "it[\"problem\"]") = *"exceeds the budget of 5%" ]]'
 	problem=$(status_of_program "$TMP/busy" 'it["problem"]')
@@ -178,15 +178,15 @@ budget_of_every_program() {
 	eq "$(get metrics | sed -n "s|^ocaml_probes_hits_total{probe=\"plain\",exe=\"$TMP/quiet\"} ||p")" 100 "hits"
 	eq "$(status_of_program "$TMP/quiet" 'it["problem"]')" None "problem of the other"
 	end_server
-	matches "$(cat "$TMP/serve.err")" "warning: $TMP/busy: busiest counters switched off"
+	matches "$(<"$TMP/serve.err")" "warning: $TMP/busy: busiest counters switched off"
 	# A program that is named has none unless it is given one.
 	start_server --exe "$TMP/quiet"
 	eq "$(status_of_program "$TMP/quiet" 'it["cost"]["budget"]')" None "budget"
-	eq "$(grep -c budget "$TMP/serve.err" || :)" 0 "said: $(cat "$TMP/serve.err")"
+	eq "$(grep -c budget "$TMP/serve.err" || :)" 0 "said: $(<"$TMP/serve.err")"
 	end_server
 	start_server --exe "$TMP/quiet" --budget 2.5%
 	eq "$(status_of_program "$TMP/quiet" 'it["cost"]["budget"]')" 0.025 "budget"
-	grep -q 'the programs named, budget 2.5% of a core each' "$TMP/serve.err" || fail "said: $(cat "$TMP/serve.err")"
+	grep -q 'the programs named, budget 2.5% of a core each' "$TMP/serve.err" || fail "said: $(<"$TMP/serve.err")"
 	end_server
 }
 
@@ -222,7 +222,7 @@ test_no_probes_yet() {
 	start_target "$bare"
 	await_line ready
 	start_server --exe "$bare" --time plugin_only,reused
-	eq "$(grep -c "warning: $bare: no probes yet" "$TMP/serve.err")" 1 "said: $(cat "$TMP/serve.err")"
+	eq "$(grep -c "warning: $bare: no probes yet" "$TMP/serve.err")" 1 "said: $(<"$TMP/serve.err")"
 	eq "$(get metrics | grep '^ocaml_probes_up')" "ocaml_probes_up{exe=\"$bare\"} 1" "up"
 	eq "$(json_of api/v1/status 'it["targets"][0]["probes"], it["targets"][0]["problem"]')" "([], None)" "status"
 	tell "load $plugin"
@@ -246,7 +246,7 @@ test_is_found_by_name() {
 	end_server
 	# What it says goes on to begin with the name of the command.
 	check_error 2 "^ocaml-probes: serve: '-nosuch': no such option" serve -nosuch
-	grep -qx 'hint: ocaml-probes help serve' "$TMP/err" || fail "said: $(cat "$TMP/err")"
+	grep -qx 'hint: ocaml-probes help serve' "$TMP/err" || fail "said: $(<"$TMP/err")"
 	eq "$("$TOOL" help serve)" "$("$TOOL-serve" --help)" "help"
 }
 
@@ -316,14 +316,14 @@ plain 100" "hits"
 	# A wrong file changes nothing, and says why in a line.
 	sed -i 's/"plain"/"nosuch"/; s/0.001, 1/0.5/' "$TMP/config"
 	kill -HUP "$SERVER"
-	wait_for 'grep -q "reload failed; keeping the old configuration" "$TMP/serve.err"'
-	grep -q nosuch "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
+	wait_for 'has_text "$TMP/serve.err" "reload failed; keeping the old configuration"'
+	grep -q nosuch "$TMP/serve.err" || fail "$(<"$TMP/serve.err")"
 	sed -i 's/"nosuch"/3/' "$TMP/config"
 	kill -HUP "$SERVER"
 	wait_for "grep -q 'config:5: targets.0..count.0.: not a string' '$TMP/serve.err'"
 	sed -i 's/\[3\]/["plain"]/; s/127.0.0.1:0/127.0.0.1:1/' "$TMP/config"
 	kill -HUP "$SERVER"
-	wait_for 'grep -q "listen: cannot change" "$TMP/serve.err"'
+	wait_for 'has_text "$TMP/serve.err" "listen: cannot change"'
 	go 10
 	eq "$(hits_of plain)" 110 "hits after wrong files"
 	eq "$(get metrics | grep -c _bucket)" 3 "buckets after wrong files"
@@ -369,7 +369,7 @@ test_configuration_that_blocks() {
 	start_server --config <(sleep 0.3; cat "$TMP/config")
 	go 10
 	kill -HUP "$SERVER"
-	wait_for 'grep -q "a pipe cannot be read again" "$TMP/serve.err"'
+	wait_for 'has_text "$TMP/serve.err" "a pipe cannot be read again"'
 	eq "$(hits_of plain)" 10 "hits"
 	end_server
 	# or never.
@@ -377,14 +377,14 @@ test_configuration_that_blocks() {
 	SERVER=$!
 	wait_for 'ls -l "/proc/$SERVER/fd" 2>/dev/null | finds signalfd'
 	end_server
-	eq "$SERVER_STATUS" 0 "status: $(cat "$TMP/serve.err")"
-	eq "$(cat "$TMP/serve.err")" "" "what it said"
+	eq "$SERVER_STATUS" 0 "status: $(<"$TMP/serve.err")"
+	eq "$(<"$TMP/serve.err")" "" "what it said"
 
 	start_server --config "$TMP/config"
 	mv "$TMP/fifo" "$TMP/config"
 	kill -HUP "$SERVER"
-	wait_for 'grep -q "reload failed; keeping the old configuration" "$TMP/serve.err"'
-	grep -q 'config: not a regular file' "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
+	wait_for 'has_text "$TMP/serve.err" "reload failed; keeping the old configuration"'
+	grep -q 'config: not a regular file' "$TMP/serve.err" || fail "$(<"$TMP/serve.err")"
 	eq "$(get healthz)" ok "healthz"
 	end_server
 	eq "$SERVER_STATUS" 0 "status"
@@ -422,11 +422,11 @@ test_textfile() {
 	wait_for 'grep -q "^ocaml_probes_hits_total{probe=\"plain\".*} 25$" "$TMP/collector/probes.prom"'
 	# It cannot be written for a while: said once; it goes on.
 	mv "$TMP/collector" "$TMP/elsewhere"
-	wait_for 'grep -q "No such file" "$TMP/serve.err"'
+	wait_for 'has_text "$TMP/serve.err" "No such file"'
 	sleep 0.3
 	mkdir "$TMP/collector"
-	wait_for 'grep -q "writing succeeded again" "$TMP/serve.err" && [[ -e $TMP/collector/probes.prom ]]'
-	eq "$(grep -c . "$TMP/serve.err")" 2 "lines: $(cat "$TMP/serve.err")"
+	wait_for 'has_text "$TMP/serve.err" "writing succeeded again" && [[ -e $TMP/collector/probes.prom ]]'
+	eq "$(grep -c . "$TMP/serve.err")" 2 "lines: $(<"$TMP/serve.err")"
 	end_server
 	eq "$SERVER_STATUS" 0 "status"
 	eq "$(ls -A "$TMP/collector")" probes.prom "left over"
@@ -457,7 +457,7 @@ test_textfile_in_a_shared_folder() {
 	for place in shared/file shared/new "$TMP/shared/folder/file" shared/folder/other shared/./folder/../secret/file twice; do
 		check_error 2 "$place: '(file|new|folder)' is a symbolic link of another user \(uid 65534\)" serve -pid "$TARGET" --textfile "$place"
 	done
-	eq "$(ls secret) $(cat secret/file)" "file precious" "what is not ours to write"
+	eq "$(ls secret) $(<secret/file)" "file precious" "what is not ours to write"
 	eq "$(find shared -type l | wc -l)" 3 "links"
 
 	# One that comes later is not followed either, and goes on when it has gone.
@@ -467,12 +467,12 @@ test_textfile_in_a_shared_folder() {
 	# A write that has begun replaces the link by the file; the next one meets it.
 	plant_trap='[[ -L $TMP/shared/probes ]] || {
 		ln -s secret/file "$TMP/trap" && chown -h 65534:65534 "$TMP/trap" && mv -T "$TMP/trap" "$TMP/shared/probes"; }'
-	wait_for 'eval "$plant_trap"; grep -q "is a symbolic link of another user" "$TMP/serve.err"'
+	wait_for 'eval "$plant_trap"; has_text "$TMP/serve.err" "is a symbolic link of another user"'
 	[[ -L shared/probes ]] || fail "the link was replaced"
 	rm shared/probes
-	wait_for 'grep -q "writing succeeded again" "$TMP/serve.err" && [[ -s shared/probes ]]'
+	wait_for 'has_text "$TMP/serve.err" "writing succeeded again" && [[ -s shared/probes ]]'
 	end_server
-	eq "$(cat secret/file)" precious "what is not ours to write"
+	eq "$(<secret/file)" precious "what is not ours to write"
 
 	# Our own are followed, to the end, and stay.
 	mkdir here
@@ -513,7 +513,7 @@ test_textfile_that_cannot_be_replaced() {
 	strace -f -qq -o "$TMP/strace" -e 'trace=/^(rename|unlink)' -e 'inject=/^rename:error=EIO' -e 'inject=/^unlink:error=EROFS' \
 		"$TOOL" serve -pid "$TARGET" --textfile "$TMP/collector/probes.prom" 2>"$TMP/serve.err" || :
 	finds 'probes.prom: Input/output error; and cannot remove .probes.prom.new beside it: Read-only' "$TMP/serve.err" ||
-		fail "$(cat "$TMP/serve.err")"
+		fail "$(<"$TMP/serve.err")"
 }
 
 # How many BPF links there are on FILE.

@@ -200,7 +200,7 @@ test_a_program_in_c() {
 	wait_for '[[ $(scrape | sample ocaml_probes_up) = 1 ]]'
 	sleep 2.5
 	scrape >"$TMP/scrape"
-	! grep -q '^ocaml_gc' "$TMP/scrape" || fail "$(cat "$TMP/scrape")"
+	! grep -q '^ocaml_gc' "$TMP/scrape" || fail "$(<"$TMP/scrape")"
 	! curl -sS "$URL/api/v1/status" | finds '"gc"' || fail "it has a collector"
 	stop_serve
 }

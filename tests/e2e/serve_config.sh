@@ -45,7 +45,7 @@ check_a_late_program() { # [KEY-OF-LATE]
 	go 7
 	wait_for '[[ $(get metrics | sed -n "s|^ocaml_probes_hits_total{probe=\"plain\",exe=\"$TMP/late\"} ||p") = 7 ]]'
 	go 5 "$other"
-	eq "$(grep -c 'does not exist' "$TMP/serve.err")" 1 "what it says: $(cat "$TMP/serve.err")"
+	eq "$(grep -c 'does not exist' "$TMP/serve.err")" 1 "what it says: $(<"$TMP/serve.err")"
 	end_server
 	eq "$SERVER_STATUS" 0 "status"
 }
@@ -64,7 +64,7 @@ test_no_program_exists_yet() {
 	V1=$TMP/later
 	configure ''
 	start_server --config "$TMP/config"
-	eq "$(grep -c 'does not exist; waiting for it' "$TMP/serve.err")" 2 "$(cat "$TMP/serve.err")"
+	eq "$(grep -c 'does not exist; waiting for it' "$TMP/serve.err")" 2 "$(<"$TMP/serve.err")"
 	# With the option it is a mistake.
 	end_server
 	check_error 2 "^ocaml-probes: $TMP/late: No such file or directory\$" serve --exe "$TMP/late" --listen 127.0.0.1:0
@@ -79,20 +79,20 @@ test_reload_with_a_program_that_does_not_exist_yet() {
 	go 3
 	configure ''
 	kill -HUP "$SERVER"
-	wait_for 'grep -q "configuration reloaded, 2 targets" "$TMP/serve.err"'
-	eq "$(grep -c "warning: $TMP/late: does not exist; waiting for it" "$TMP/serve.err")" 1 "$(cat "$TMP/serve.err")"
+	wait_for 'has_text "$TMP/serve.err" "configuration reloaded, 2 targets"'
+	eq "$(grep -c "warning: $TMP/late: does not exist; waiting for it" "$TMP/serve.err")" 1 "$(<"$TMP/serve.err")"
 	go 4
 	eq "$(hits_of plain)" 7 "hits of the target that stays"
 	# Errors of a reload have their places, too.
 	sed -i 's/"plain"/"plian"/; s/127.0.0.1:0/127.0.0.1:1/' "$TMP/config"
 	kill -HUP "$SERVER"
-	wait_for "grep -q 'config:2: listen: cannot change without a restart' '$TMP/serve.err'"
+	wait_for "has_text '$TMP/serve.err' 'config:2: listen: cannot change without a restart'"
 	sed -i 's/127.0.0.1:1/127.0.0.1:0/' "$TMP/config"
 	kill -HUP "$SERVER"
 	wait_for "grep -q \"config:5: targets.1..count.0.: probe 'plian': no such probe in $V1\" '$TMP/serve.err'"
 	sed -i 's/"plian"/"plain"/; 2s/$/ "label_pid": true,/' "$TMP/config"
 	kill -HUP "$SERVER"
-	wait_for "grep -q 'config:2: label_pid: cannot change without a restart' '$TMP/serve.err'"
+	wait_for "has_text '$TMP/serve.err' 'config:2: label_pid: cannot change without a restart'"
 	go 1
 	eq "$(hits_of plain)" 8 "hits after wrong files"
 }

@@ -68,7 +68,7 @@ test_shares() {
 	eq "$(read_pprof "$TMP/heap" '[round(value("Subject.most", at + 1) / value("Subject.most", at)) for at in (0, 2)]')" \
 		"[88, 88]" "bytes of a block"
 	read_pprof "$TMP/heap" '"\n".join(it.strings[c] for c in it.message.comment)' >"$TMP/comments"
-	matches "$(cat "$TMP/comments")" "^pid $TARGET: profiled since 20.*Z; blocks that were allocated before are not included$"
+	matches "$(<"$TMP/comments")" "^pid $TARGET: profiled since 20.*Z; blocks that were allocated before are not included$"
 	begin=${EPOCHREALTIME/./}
 	eq "$(ask "debug/pprof/heap?seconds=2")" 200 "$(said "$TMP/reply")"
 	took_us=$((${EPOCHREALTIME/./} - begin))
@@ -78,7 +78,7 @@ test_shares() {
 	read_pprof "$TMP/reply" 'value(None, 1)' >"$TMP/delta"
 	eq "$(ask debug/pprof/heap)" 200
 	# All that it has allocated: more than before and in those two seconds.
-	eq "$(read_pprof "$TMP/reply" "value(None, 1) >= $(read_pprof "$TMP/heap" 'value(None, 1)') + $(cat "$TMP/delta") > 0")" True "sums"
+	eq "$(read_pprof "$TMP/reply" "value(None, 1) >= $(read_pprof "$TMP/heap" 'value(None, 1)') + $(<"$TMP/delta") > 0")" True "sums"
 	eq "$(ask "api/v1/heap?exe=$COPY")" 200 "$(said "$TMP/reply")"
 	# shellcheck disable=SC2046
 	within_two "sites" $(python3 -c 'import json, sys
@@ -106,7 +106,7 @@ test_access() {
 		eq "$(ask "$path" -X POST -d '')" 405 "POST"
 		eq "$(ask "$path")" 403 "without --control"
 		finds '"error":"Gc.Memprof does not run, and requests may not start it","hint":"start the server with --memprof' \
-			<"$TMP/reply" || fail "$(cat "$TMP/reply")"
+			<"$TMP/reply" || fail "$(<"$TMP/reply")"
 	done
 	eq "$(status_of_target)" free
 	end_server
@@ -118,7 +118,7 @@ test_access() {
 	! pid_of_memprof || fail "it runs"
 	eq "$(ask debug/pprof/heap)" 200 "$(said "$TMP/reply")"
 	await_profiled 1
-	grep -q ' 127.0.0.1:[0-9]*: heap profile: started in all measured programs$' "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
+	grep -q ' 127.0.0.1:[0-9]*: heap profile: started in all measured programs$' "$TMP/serve.err" || fail "$(<"$TMP/serve.err")"
 	eq "$(json_of api/v1/status 'it["memprof"]')" True "status"
 	eq "$(status_of_target)" profiled
 	end_server
@@ -126,7 +126,7 @@ test_access() {
 	wait_for '[[ $(status_of_target) = free ]]'
 	start_server --exe "$COPY"
 	eq "$(status_of debug/pprof/heap)" 404
-	finds '"hint":"start it with --memprof"' <"$TMP/reply" || fail "$(cat "$TMP/reply")"
+	finds '"hint":"start it with --memprof"' <"$TMP/reply" || fail "$(<"$TMP/reply")"
 }
 
 test_usage() {
@@ -188,10 +188,10 @@ test_without_the_library() {
 	await_line ready
 	start_server --exe "$COPY" --memprof
 	wait_for '[[ $(ask debug/pprof/heap) = 501 ]]'
-	eq "$(cat "$TMP/reply")" "{\"error\":\"pid $TARGET: is not linked with ocaml-probes.memprof\",\"hint\":\"/debug/pprof/allocs \
+	eq "$(<"$TMP/reply")" "{\"error\":\"pid $TARGET: is not linked with ocaml-probes.memprof\",\"hint\":\"/debug/pprof/allocs \
 and \`ocaml-probes profile --alloc\` need no library\"}"
 	eq "$(ask api/v1/heap)" 200
-	finds '"state":"none","since":null,"problem":"pid [0-9]*: is not linked' <"$TMP/reply" || fail "$(cat "$TMP/reply")"
+	finds '"state":"none","since":null,"problem":"pid [0-9]*: is not linked' <"$TMP/reply" || fail "$(<"$TMP/reply")"
 }
 
 test_own_profile_is_left_alone() {
@@ -200,7 +200,7 @@ test_own_profile_is_left_alone() {
 	await_line 'own [1-9][0-9]*'
 	start_server --exe "$COPY" --memprof
 	wait_for '[[ $(ask debug/pprof/heap) = 503 ]]'
-	finds '"hint":"the program itself runs a profile, which is not disturbed"' <"$TMP/reply" || fail "$(cat "$TMP/reply")"
+	finds '"hint":"the program itself runs a profile, which is not disturbed"' <"$TMP/reply" || fail "$(<"$TMP/reply")"
 	forget_output
 	await_line 'own [1-9][0-9]*'
 	before=$(sed -n 's/^own //p' "$(output_of)" | head -n 1)
@@ -241,7 +241,7 @@ test_losses() {
 	wait_for '(( $(metric lost_events_total) > 0 ))'
 	eq "$(ask debug/pprof/heap)" 200
 	read_pprof "$TMP/reply" '"\n".join(it.strings[c] for c in it.message.comment)' >"$TMP/comments"
-	matches "$(cat "$TMP/comments")" 'pid [0-9]*: [1-9][0-9]* allocations were lost, with [1-9][0-9]* samples'
+	matches "$(<"$TMP/comments")" 'pid [0-9]*: [1-9][0-9]* allocations were lost, with [1-9][0-9]* samples'
 	eq "$(ask api/v1/heap)" 200
 	finds '"losses":{"allocations":[1-9]' <"$TMP/reply" || fail "$(said "$TMP/reply")"
 }
@@ -265,7 +265,7 @@ test_page() {
 	need_command chromium chromedriver
 	/usr/bin/python3 -c 'import selenium' 2>/dev/null || skip "python3-selenium is not installed"
 	start_copy shares 0.005
-	HOME=$TMP holds /usr/bin/python3 -B "$ROOT/tests/e2e/serve_heap_page.py" "$COPY" || fail "serve said: $(cat "$TMP/serve.err")"
+	HOME=$TMP holds /usr/bin/python3 -B "$ROOT/tests/e2e/serve_heap_page.py" "$COPY" || fail "serve said: $(<"$TMP/serve.err")"
 	[[ -z ${KEEP_SCREENSHOTS:-} ]] || find "$TMP" -maxdepth 1 -name '*.png' -exec cp -t "$KEEP_SCREENSHOTS" {} +
 }
 

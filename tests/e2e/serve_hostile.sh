@@ -28,10 +28,10 @@ test_switching() {
 	eq "$(json_of api/v1/status 'it["control"]')" True "control"
 	go 10
 
-	eq "$(post counter false)" 200 "status: $(cat "$TMP/reply")"
-	eq "$(cat "$TMP/reply")" '{"changed":true,"processes":1}' "reply"
+	eq "$(post counter false)" 200 "status: $(<"$TMP/reply")"
+	eq "$(<"$TMP/reply")" '{"changed":true,"processes":1}' "reply"
 	eq "$(post counter false)" 200 "status"
-	eq "$(cat "$TMP/reply")" '{"changed":false,"processes":1}' "reply to the same"
+	eq "$(<"$TMP/reply")" '{"changed":false,"processes":1}' "reply to the same"
 	go 10
 	eq "$(hits_of plain) $(hits_of odd)" "10 20" "hits while it was off"
 	get metrics | finds '^ocaml_probes_counted{probe="plain",.*} 0$'
@@ -41,17 +41,17 @@ test_switching() {
 
 	eq "$("$TOOL" info -pid "$TARGET" | awk '$1 == "plain" { print $2 }')" disabled "state"
 	eq "$(post handler true)" 200 "status"
-	eq "$(cat "$TMP/reply")" '{"changed":true,"processes":1}' "reply"
+	eq "$(<"$TMP/reply")" '{"changed":true,"processes":1}' "reply"
 	eq "$("$TOOL" info -pid "$TARGET" | awk '$1 == "plain" { print $2 }')" enabled "state"
 	wait_for '[[ $(json_of api/v1/status "[p[\"handler\"] for p in it[\"targets\"][0][\"probes\"] if p[\"probe\"] == \"plain\"][0]") = on ]]'
 	eq "$(post handler true)" 200 "status"
-	eq "$(cat "$TMP/reply")" '{"changed":false,"processes":0}' "reply to the same"
+	eq "$(<"$TMP/reply")" '{"changed":false,"processes":0}' "reply to the same"
 	eq "$(post handler false)" 200 "status"
 	eq "$("$TOOL" info -pid "$TARGET" | awk '$1 == "plain" { print $2 }')" disabled "state"
 
 	# All of it is in the log: when, who, what, and what came of it.
 	eq "$(grep -cE '^ocaml-probes: 20[0-9-]{8}T[0-9:]{8}Z 127\.0\.0\.1:[0-9]+: (counter|handlers) of plain in .*/v1 (on|off): (0 processes|1 process)$' \
-		"$TMP/serve.err")" 6 "lines in the log: $(cat "$TMP/serve.err")"
+		"$TMP/serve.err")" 6 "lines in the log: $(<"$TMP/serve.err")"
 	! grep -q "$TOKEN" <(tail -n +2 "$TMP/serve.err") || fail "the token is in the log"
 	quit_target
 	wait_for 'get metrics | finds "^ocaml_probes_up{.*} 0$"'
@@ -129,7 +129,7 @@ test_refusals() {
 	eq "$(post handler false -H "Origin: http://127.0.0.1:$PORT" -H 'Sec-Fetch-Site: same-origin')" 200 "as a page"
 	eq "$(status_of api/v1/switch -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json; charset=utf-8' -d '{}')" 400 "with a charset"
 	eq "$("$TOOL" info -pid "$TARGET" | awk '$1 == "plain" { print $2 }')" disabled "state"
-	[[ $(grep -c 'switch refused' "$TMP/serve.err") -gt 5 ]] || fail "$(cat "$TMP/serve.err")"
+	[[ $(grep -c 'switch refused' "$TMP/serve.err") -gt 5 ]] || fail "$(<"$TMP/serve.err")"
 }
 
 test_orders_that_are_none() {
@@ -139,10 +139,10 @@ test_orders_that_are_none() {
 	start_server -pid "$TARGET" --control
 	while IFS='|' read -r status body; do
 		eq "$(status_of api/v1/switch -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \
-			-d "${body//EXE/\"exe\": \"$V1\"}")" "$status" "$body: $(cat "$TMP/reply")"
+			-d "${body//EXE/\"exe\": \"$V1\"}")" "$status" "$body: $(<"$TMP/reply")"
 		python3 -c 'import json, sys
 it = json.load(open(sys.argv[1]))
-assert sorted(it) == ["error", "hint"] and it["error"]' "$TMP/reply" || fail "$(cat "$TMP/reply")"
+assert sorted(it) == ["error", "hint"] and it["error"]' "$TMP/reply" || fail "$(<"$TMP/reply")"
 	done <<-'END'
 		400|
 		400|x
@@ -172,7 +172,7 @@ test_counters_of_pairs() {
 	start_v1
 	start_server -pid "$TARGET" --time plain,odd --control
 	eq "$(post counter false)" 409 "status"
-	grep -q 'pair' "$TMP/reply" || fail "$(cat "$TMP/reply")"
+	grep -q 'pair' "$TMP/reply" || fail "$(<"$TMP/reply")"
 }
 
 # ---- the process that speaks HTTP ---------------------------------------------------------------
@@ -222,7 +222,7 @@ test_one_of_the_two_ends() {
 	SERVER_STATUS=0
 	wait "$SERVER" || SERVER_STATUS=$?
 	eq "$SERVER_STATUS" 1 "status"
-	grep -q 'the HTTP process was killed by signal 11' "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
+	grep -q 'the HTTP process was killed by signal 11' "$TMP/serve.err" || fail "$(<"$TMP/serve.err")"
 	wait_for '[[ $(int3_count "$TARGET") -eq 0 ]]'
 	for signal in KILL TERM INT; do
 		start_server -pid "$TARGET"
@@ -241,13 +241,13 @@ test_one_of_the_two_ends() {
 	kill -INT "$FRONT" "$SERVER"
 	SERVER_STATUS=0
 	wait "$SERVER" || SERVER_STATUS=$?
-	eq "$SERVER_STATUS" 0 "status: $(cat "$TMP/serve.err")"
+	eq "$SERVER_STATUS" 0 "status: $(<"$TMP/serve.err")"
 	# It does not end by itself: it is ended.
 	start_server -pid "$TARGET"
 	kill -STOP "$FRONT"
 	end_server
 	eq "$SERVER_STATUS" 1 "status"
-	grep -q 'the HTTP process was killed by signal 9' "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
+	grep -q 'the HTTP process was killed by signal 9' "$TMP/serve.err" || fail "$(<"$TMP/serve.err")"
 }
 
 # The body of the reply at PATH, its headers in $TMP/headers.
@@ -273,7 +273,7 @@ test_known_data_while_measuring() {
 	for path in metrics api/v1/status api/v1/history metrics; do
 		reply_of "$path" >"$TMP/again"
 		cmp "$TMP/known.${path##*/}" "$TMP/again" || fail "$path"
-		grep -qix $'Age: [0-9]*\r' "$TMP/headers" || fail "no age: $(cat "$TMP/headers")"
+		grep -qix $'Age: [0-9]*\r' "$TMP/headers" || fail "no age: $(<"$TMP/headers")"
 	done
 	eq "$(hits_of plain)" 7 "hits that are known"
 	# What nobody has asked for yet.
@@ -281,7 +281,7 @@ test_known_data_while_measuring() {
 		accept='*/*'
 		[[ $path != metrics ]] || accept=application/openmetrics-text
 		eq "$(status_of "$path" -D "$TMP/headers" -H "Accept: $accept")" 503 "$path"
-		grep -qix $'Retry-After: 1\r' "$TMP/headers" || fail "$(cat "$TMP/headers")"
+		grep -qix $'Retry-After: 1\r' "$TMP/headers" || fail "$(<"$TMP/headers")"
 	done
 	# Who insists on numbers of this moment waits, and is not in the way.
 	for i in {1..3}; do
@@ -304,7 +304,7 @@ test_known_data_while_measuring() {
 	done
 	wait_for '[[ $(hits_of plain) -eq 12 ]]'
 	reply_of metrics >"$TMP/again"
-	! grep -qi '^Age:' "$TMP/headers" || fail "age of a fresh answer: $(cat "$TMP/headers")"
+	! grep -qi '^Age:' "$TMP/headers" || fail "age of a fresh answer: $(<"$TMP/headers")"
 	[[ $(get api/v1/history/pairs) = '{'* ]] || fail "no history"
 	# The server ends while one waits, which gets an answer; one that has gone leaves nothing.
 	kill -STOP "$SERVER"
@@ -312,7 +312,7 @@ test_known_data_while_measuring() {
 	{ post handler false --max-time 1 >"$TMP/gone" 2>&1 || :; } &
 	wait_for '[[ -s $TMP/gone ]]'
 	kill -KILL "$SERVER"
-	wait_for '[[ $(cat "$TMP/last") = 000 || $(cat "$TMP/last") = 503 ]]'
+	wait_for '[[ $(<"$TMP/last") = 000 || $(<"$TMP/last") = 503 ]]'
 	wait_for 'has_ended '"$FRONT"
 }
 
@@ -379,9 +379,9 @@ too_many_sites() {
 	eq "$(hits_in good)" 20 "hits"
 	eq "$(get metrics | grep -c '^ocaml_probes_hits_total{.*/most"} 0$')" 20000 "sites that are not too many"
 	eq "$(get metrics | grep -cE '^ocaml_probes_up.*/(big|late|later)"')" 0 "programs that are left out"
-	eq "$(grep -c 'skipped: ' "$TMP/serve.err")" 2 "files that are reported: $(cat "$TMP/serve.err")"
+	eq "$(grep -c 'skipped: ' "$TMP/serve.err")" 2 "files that are reported: $(<"$TMP/serve.err")"
 	eq "$(grep -cE "^ocaml-probes: warning: pid [0-9]+: skipped: $TMP/(big|later?): 68000000 bytes of probe notes, more than the 10240000 of 20000 sites; use --exe FILE to measure it\$" \
-		"$TMP/serve.err")" 2 "what is reported: $(cat "$TMP/serve.err")"
+		"$TMP/serve.err")" 2 "what is reported: $(<"$TMP/serve.err")"
 	# It is one of the two that run the file, where it does.
 	readlink "/proc/$(sed -n 's/.*pid \([0-9]*\): .*\/big:.*/\1/p' "$TMP/serve.err")/exe" | grep -qx "$TMP/big" || fail "not its pid"
 	[[ $(awk '/^VmHWM:/ { print $2 }' "/proc/$SERVER/status") -lt 204800 ]] ||
@@ -399,7 +399,7 @@ too_many_sites() {
 	end_server
 	start_server -exe "$TMP/big"
 	eq "$(get metrics | grep -c '^ocaml_probes_hits_total{.*/big"} 0$')" 20001 "probes"
-	! grep -q 'skipped: ' "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
+	! grep -q 'skipped: ' "$TMP/serve.err" || fail "$(<"$TMP/serve.err")"
 }
 
 # ---- clients ----------------------------------------------------------------------------------
@@ -483,13 +483,13 @@ test_malformed() {
 	post handler true >"$TMP/status"
 	post handler false >>"$TMP/status"
 	post handler 1 >>"$TMP/status"
-	eq "$(cat "$TMP/status")" 200200400 "statuses: $(cat "$TMP/serve.err")"
+	eq "$(<"$TMP/status")" 200200400 "statuses: $(<"$TMP/serve.err")"
 	sed -i 's/\]\]/], ["odd", "plain"]]/' "$TMP/config"
 	kill -HUP "$SERVER"
-	wait_for 'grep -q "configuration reloaded" "$TMP/serve.err"'
+	wait_for 'has_text "$TMP/serve.err" "configuration reloaded"'
 	echo nonsense >"$TMP/config"
 	kill -HUP "$SERVER"
-	wait_for 'grep -q "reload failed; keeping the old configuration" "$TMP/serve.err"'
+	wait_for 'has_text "$TMP/serve.err" "reload failed; keeping the old configuration"'
 	eq "$(hits_of plain)" 5 "hits"
 	# The server opens files of /proc each time that it looks at the process.
 	for _ in {1..200}; do
@@ -499,8 +499,8 @@ test_malformed() {
 	done
 	eq "$after" "$before" "open files"
 	end_server
-	eq "$SERVER_STATUS" 0 "status: $(cat "$TMP/serve.err")"
-	! grep -q 'Sanitizer\|runtime error' "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
+	eq "$SERVER_STATUS" 0 "status: $(<"$TMP/serve.err")"
+	! grep -q 'Sanitizer\|runtime error' "$TMP/serve.err" || fail "$(<"$TMP/serve.err")"
 }
 
 run_tests "$@"

@@ -33,7 +33,7 @@ test_content_types() {
 	eq "$(get metrics -o "$TMP/body" -w '%{content_type}' -H 'Accept: application/openmetrics-text;q=0.5' -H 'Accept: text/plain')" \
 		"text/plain; version=0.0.4; charset=utf-8" "type for two lines"
 	get metrics -D - -o "$TMP/body" | tr -d '\r' >"$TMP/head"
-	grep -qx 'Vary: Accept' "$TMP/head" || fail "$(cat "$TMP/head")"
+	grep -qx 'Vary: Accept' "$TMP/head" || fail "$(<"$TMP/head")"
 	eq "$(grep -c '^ocaml_probes_build_info{version="[0-9.]*"} 1$' "$TMP/body")" 1 "build_info"
 	eq "$(get healthz)" ok "healthz"
 }
@@ -57,7 +57,7 @@ test_paths_and_methods() {
 		eq "$(status_of '' --request-target "$path")" 200 "GET $path"
 	done
 	eq "$(status_of '' --request-target "${URL}healthz")" 200 "GET ${URL}healthz"
-	eq "$(cat "$TMP/reply")" ok "its body"
+	eq "$(<"$TMP/reply")" ok "its body"
 	for path in "${URL}nosuch" "http://127.0.0.1:$PORT#/metrics" "http:/metrics" '*' metrics; do
 		eq "$(status_of '' --request-target "$path")" 404 "GET $path"
 	done
@@ -121,7 +121,7 @@ test_hosts() {
 	for host in evil.example "evil.example:$PORT" "127.0.0.1.evil.example:$PORT" "localhost.evil.example" "$(hostname).evil.example" "1.2.3" "[::1" "probes.example"; do
 		for path in '' metrics api/v1/status api/v1/history api/v1/history/pairs api/v1/history/15m healthz page.js nosuch; do
 			eq "$(status_of "$path" -H "Host: $host")" 421 "Host $host of /$path"
-			finds 'start it with --host NAME' "$TMP/reply" || fail "$(cat "$TMP/reply")"
+			finds 'start it with --host NAME' "$TMP/reply" || fail "$(<"$TMP/reply")"
 		done
 	done
 	for path in "http://evil.example/metrics" "http://evil.example:$PORT/metrics"; do
@@ -143,11 +143,11 @@ test_hosts() {
 	start_server --config "$TMP/config"
 	eq "$(status_of metrics -H "Host: in.file") $(status_of metrics -H "Host: evil.example")" "200 421" "Host of the file"
 	kill -HUP "$SERVER"
-	wait_for 'grep -q "configuration reloaded" "$TMP/serve.err"'
+	wait_for 'has_text "$TMP/serve.err" "configuration reloaded"'
 	eq "$(status_of metrics -H "Host: in.file") $(status_of metrics -H "Host: evil.example")" "200 421" "Host after the file was read again"
 	sed -i 's/in.file/an.other/' "$TMP/config"
 	kill -HUP "$SERVER"
-	wait_for 'grep -q "hosts: cannot change" "$TMP/serve.err"'
+	wait_for 'has_text "$TMP/serve.err" "hosts: cannot change"'
 	eq "$(status_of metrics -H "Host: in.file")" 200 "Host as before"
 	end_server
 	start_server --config "$TMP/config" --host by.option

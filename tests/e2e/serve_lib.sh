@@ -25,8 +25,8 @@ start_server() { # ARG...
 	: >"$TMP/serve.err"
 	background "$TOOL" serve "${where[@]}" "$@" >"$TMP/serve.out" 2>>"$TMP/serve.err"
 	SERVER=$!
-	wait_for 'grep -q " serving http" "$TMP/serve.err" || ! kill -0 "$SERVER" 2>/dev/null'
-	kill -0 "$SERVER" 2>/dev/null || fail "it does not serve: $(cat "$TMP/serve.err")"
+	wait_for 'has_text "$TMP/serve.err" " serving http" || ! kill -0 "$SERVER" 2>/dev/null'
+	kill -0 "$SERVER" 2>/dev/null || fail "it does not serve: $(<"$TMP/serve.err")"
 	URL=$(sed -n 's/.* serving \(http[^#]*\).*/\1/p' "$TMP/serve.err")
 	TOKEN=$(sed -n 's/.* serving .*#token=//p' "$TMP/serve.err")
 	PORT=${URL##*:}

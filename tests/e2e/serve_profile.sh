@@ -63,7 +63,7 @@ test_cpu() {
 	get metrics | finds -x 'ocaml_profiles_served_total{kind="cpu"} 0' || fail "metrics"
 	later 200
 	wait "$ASKED"
-	eq "$(cat "$TMP/p.status")" 200 "$(said "$TMP/p")"
+	eq "$(<"$TMP/p.status")" 200 "$(said "$TMP/p")"
 	check_touched_pages "$TMP/p" 4999
 	# When it started, it tried whether the kernel would let it.
 	sed -i '/^cpu_clock 99 /d' "$TMP/asked"
@@ -95,7 +95,7 @@ test_allocs() {
 	books=$(sed -n 's/^all: //p' "$(output_of)")
 	later 200
 	wait "$ASKED"
-	eq "$(cat "$TMP/delta.status")" 200 "$(said "$TMP/delta")"
+	eq "$(<"$TMP/delta.status")" 200 "$(said "$TMP/delta")"
 	eq "$(ask debug/pprof/allocs)" 200 "$(said "$TMP/reply")"
 	cp "$TMP/reply" "$TMP/first"
 	eq "$(read_pprof "$TMP/first" 'value(None)')" "$(read_pprof "$TMP/delta" 'value(None)')" "the same words"
@@ -184,7 +184,7 @@ test_come_and_go() {
 	run_books 1
 	later 200
 	wait "$ASKED"
-	eq "$(cat "$TMP/p.status")" 200 "$(said "$TMP/p")"
+	eq "$(<"$TMP/p.status")" 200 "$(said "$TMP/p")"
 	check_touched_pages "$TMP/p" 499 "$TARGET"
 	cp "$TMP/books.first" "$TMP/books"
 	check_touched_pages "$TMP/p" 499 "$first"
@@ -259,7 +259,7 @@ test_access() {
 		eq "$(ask "$path" -I)" 405 "HEAD"
 		eq "$(ask "$path" -H "Origin: http://127.0.0.1:$PORT")" 200 "our own Origin: $(said "$TMP/reply")"
 	done
-	grep -q 'profile refused: missing or wrong token$' "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
+	grep -q 'profile refused: missing or wrong token$' "$TMP/serve.err" || fail "$(<"$TMP/serve.err")"
 	# Switching is another option.
 	eq "$(status_of api/v1/switch -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' -d '{}')" 403
 	end_server
@@ -267,7 +267,7 @@ test_access() {
 	start_server --exe "$PROGRAM"
 	eq "$TOKEN" "" "token"
 	eq "$(status_of "debug/pprof/profile")" 404
-	eq "$(cat "$TMP/reply")" '{"error":"profiling is disabled","hint":"start it with --profile"}'
+	eq "$(<"$TMP/reply")" '{"error":"profiling is disabled","hint":"start it with --profile"}'
 	eq "$(status_of "debug/pprof/")" 404
 	eq "$(json_of api/v1/status 'it["profile"]')" False "status"
 	! get metrics | finds '^ocaml_profile' || fail "metrics of profiles"
@@ -304,7 +304,7 @@ refuse_token() { # WHY MODE TEXT
 	chmod "$2" "$TMP/token"
 	timeout 300 "$TOOL" serve --exe "$PROGRAM" --profile --listen 127.0.0.1:0 --token-file "$TMP/token" 2>"$TMP/err" || status=$?
 	[[ $status -ne 0 && $status -ne 124 ]] || fail "status $status"
-	grep -q "token: $1$" "$TMP/err" || fail "$(cat "$TMP/err")"
+	grep -q "token: $1$" "$TMP/err" || fail "$(<"$TMP/err")"
 }
 
 # ---- without BPF ------------------------------------------------------------------------------
@@ -359,14 +359,14 @@ test_a_user_without_privileges() {
 	eq "$(ask "debug/pprof/profile?seconds=1")" 200 "$(said "$TMP/reply")"
 	eq "$(read_pprof "$TMP/reply" "value(None) > 0 and value(None) == value(None, pid=$TARGET)")" True "samples"
 	eq "$(ask "debug/pprof/allocs")" 503 "$(said "$TMP/reply")"
-	finds '"error":"measuring: ocaml-probes lacks CAP_BPF and CAP_PERFMON"' <"$TMP/reply" || fail "$(cat "$TMP/reply")"
+	finds '"error":"measuring: ocaml-probes lacks CAP_BPF and CAP_PERFMON"' <"$TMP/reply" || fail "$(<"$TMP/reply")"
 }
 
 # ---- parameters -------------------------------------------------------------------------------
 
 expect_refusal() { # STATUS ERROR QUERY [PATH]
 	eq "$(ask "${4:-debug/pprof/profile}?$3")" "$1" "$3: $(said "$TMP/reply")"
-	finds "\"error\":\"$2\"" <"$TMP/reply" || fail "$3: $(cat "$TMP/reply")"
+	finds "\"error\":\"$2\"" <"$TMP/reply" || fail "$3: $(<"$TMP/reply")"
 }
 
 test_parameters() {
@@ -398,7 +398,7 @@ test_profiler_dies() {
 	await_sampling
 	kill -9 "$(pgrep -P "$SERVER" -x probes-profiler)"
 	wait "$ASKED"
-	eq "$(cat "$TMP/p.status") $(cat "$TMP/p")" '503 {"error":"the profiling process ended","hint":null}'
+	eq "$(<"$TMP/p.status") $(<"$TMP/p")" '503 {"error":"the profiling process ended","hint":null}'
 	eq "$(ask "debug/pprof/profile?seconds=1")" 200 "$(said "$TMP/reply")"
 	get metrics | finds -x 'ocaml_profiles_failed_total{kind="cpu"} 1' || fail "metrics"
 	end_server
@@ -414,7 +414,7 @@ test_page() {
 	/usr/bin/python3 -c 'import selenium' 2>/dev/null || skip "python3-selenium is not installed"
 	start_profiled touch
 	HOME=$TMP holds /usr/bin/python3 -B "$ROOT/tests/e2e/serve_profile_page.py" "$PROGRAM" "$TARGET" "${AT_FAULTS[0]#*=}" ||
-		fail "serve said: $(cat "$TMP/serve.err")"
+		fail "serve said: $(<"$TMP/serve.err")"
 	[[ -z ${KEEP_SCREENSHOTS:-} ]] || find "$TMP" -maxdepth 1 -name '*.png' -exec cp -t "$KEEP_SCREENSHOTS" {} +
 }
 

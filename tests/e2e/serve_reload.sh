@@ -34,7 +34,7 @@ reload() { # WHAT-IS-SAID
 	n=$(grep -c "$1" "$TMP/serve.err" || :)
 	kill -HUP "$SERVER"
 	wait_for '[[ $(grep -c "'"$1"'" "$TMP/serve.err") -gt '"$n"' ]] || has_ended '"$SERVER"
-	! has_ended "$SERVER" || fail "it ended: $(cat "$TMP/serve.err")"
+	! has_ended "$SERVER" || fail "it ended: $(<"$TMP/serve.err")"
 }
 
 # A client that asks until $TMP/stop is there. Statuses other than those of an answer, or of a busy server, go to $TMP/refused.
@@ -100,7 +100,7 @@ test_a_hundred_reloads() {
 		change "$i"
 	done
 	wait "$ASKED"
-	eq "$(cat "$TMP/profile.status")" 200 "status of the profile: $(said "$TMP/profile")"
+	eq "$(<"$TMP/profile.status")" 200 "status of the profile: $(said "$TMP/profile")"
 	touch "$TMP/stop"
 	wait "${clients[@]}"
 	[[ ! -e $TMP/refused ]] || fail "statuses: $(sort "$TMP/refused" | uniq -c)"

@@ -31,7 +31,7 @@ test_two_threads() {
 	await_line ready
 	background "$TOOL" attach --budget none -pid "$TARGET" --time request_start,request_stop --key id --slower 0 --json \
 		>"$TMP/out" 2>"$TMP/err"
-	wait_for 'grep -q "measuring 2 probes" "$TMP/err"'
+	wait_for 'has_text "$TMP/err" "measuring 2 probes"'
 	tell go
 	await_line end
 	kill -INT $!
@@ -57,7 +57,7 @@ test_losses() {
 	await_line ready
 	background "$TOOL" attach --budget none -pid "$TARGET" --time request_start,request_stop --key id --slower 0 --limit 0 \
 		--json >"$TMP/out" 2>"$TMP/err"
-	wait_for 'grep -q "measuring 2 probes" "$TMP/err"'
+	wait_for 'has_text "$TMP/err" "measuring 2 probes"'
 	kill -STOP $!
 	tell go
 	await_line end 60
@@ -86,7 +86,7 @@ test_no_room_for_starts() {
 	await_line ready
 	background "$TOOL" attach --budget none -pid "$TARGET" --time request_start,number --key arg0 --slower 0 --limit 0 --json \
 		>"$TMP/out" 2>"$TMP/err"
-	wait_for 'grep -q "measuring 2 probes" "$TMP/err"'
+	wait_for 'has_text "$TMP/err" "measuring 2 probes"'
 	tell go
 	await_line end 60
 	kill -INT $!

@@ -212,7 +212,7 @@ check_nothing_stays() {
 		bpf_of "${serves[$who]}"
 	done >"$TMP/bpf"
 	[[ $(grep -c '^map' "$TMP/bpf") -ge 3 && $(grep -c '^link' "$TMP/bpf") -ge 3 ]] ||
-		fail "where is their BPF: $(cat "$TMP/bpf")"
+		fail "where is their BPF: $(<"$TMP/bpf")"
 	for who in "${!serves[@]}"; do
 		SERVE=${serves[$who]}
 		stop_serve

@@ -24,7 +24,7 @@ measure_stacks() { # PROGRAM ROUNDS FLAG...
 	tell go
 	await_line "done" 30
 	kill -INT $measuring
-	wait $measuring || fail "status $?: $(cat "$TMP/err")"
+	wait $measuring || fail "status $?: $(<"$TMP/err")"
 	grep '^[a-z_]* [0-9]*$' "$(output_of)" >"$TMP/books"
 	eq "$(wc -l <"$TMP/books")" 9 "lines of the program's books"
 }
@@ -228,20 +228,20 @@ PY
 
 test_tables() {
 	measure_stacks "$STACKED" 50 --count=leaf --time begin,end --stack
-	matches "$(cat "$TMP/out")" "stacks of leaf"
-	matches "$(cat "$TMP/out")" "stacks at the end of begin,end"
-	grep -qE '^  350 hits, 26\.9%$' "$TMP/out" || fail "$(cat "$TMP/out")"
+	matches "$(<"$TMP/out")" "stacks of leaf"
+	matches "$(<"$TMP/out")" "stacks at the end of begin,end"
+	grep -qE '^  350 hits, 26\.9%$' "$TMP/out" || fail "$(<"$TMP/out")"
 	grep -qE '^        Stacked\.inlined \(stacked\.ml:[0-9]+\) \(inlined\)$' "$TMP/out" ||
-		fail "$(cat "$TMP/out")"
+		fail "$(<"$TMP/out")"
 	grep -qE '^  [0-9.]+ms, [0-9.]+%: 1 time, mean [0-9.]+ms, max [0-9.]+ms$' "$TMP/out" ||
-		fail "$(cat "$TMP/out")"
+		fail "$(<"$TMP/out")"
 	grep -qE '^[0-9]+ stacks walked, 0 truncated, 0 without room, 0 in no row \(map full\)$' \
-		"$TMP/out" || fail "$(cat "$TMP/out")"
+		"$TMP/out" || fail "$(<"$TMP/out")"
 }
 
 test_printed_tables() {
 	measure_stacks "$STACKED" 5 --print leaf --filter 'arg0 == 0' --stack
-	grep -A2 '^[0-9.]* [0-9]*/[0-9]* stacked leaf x=0$' "$TMP/out" >"$TMP/hits" || fail "$(cat "$TMP/out")"
+	grep -A2 '^[0-9.]* [0-9]*/[0-9]* stacked leaf x=0$' "$TMP/out" >"$TMP/hits" || fail "$(<"$TMP/out")"
 	eq "$(grep -c ' leaf x=0$' "$TMP/hits")" 25 "hits"
 	eq "$(grep -cE '^        Stacked\.work \(stacked\.ml:[0-9]+\)$' "$TMP/hits")" 25 "innermost frames"
 }
@@ -273,7 +273,7 @@ PY
 	await_line ready
 	background "$TOOL" attach --budget none --exe "$program" --count=leaf --stack --json >"$TMP/out" 2>"$TMP/err"
 	local measuring=$!
-	wait_for 'grep -q "counting" "$TMP/err"'
+	wait_for 'has_text "$TMP/err" "counting"'
 	start_target "$program" 50
 	for pid in "$TARGET" $first; do
 		await_line ready 20 "$pid"
@@ -281,7 +281,7 @@ PY
 		await_line "done" 30 "$pid"
 	done
 	kill -INT $measuring
-	wait $measuring || fail "status $?: $(cat "$TMP/err")"
+	wait $measuring || fail "status $?: $(<"$TMP/err")"
 	check_json <<'PY'
 equal(sums((s["frames"], s["hits"]) for s in total["stacks"]), {c: 2 * n for c, n in calls.items()})
 equal(total["walks"]["truncated"], 0)
@@ -291,7 +291,7 @@ PY
 test_started_by_the_tool() {
 	need_counting
 	(echo go; sleep 1) | "$TOOL" trace -prog "$STACKED" --count=leaf --stack --json -- 50 >"$TMP/both" 2>"$TMP/err" ||
-		fail "status $?: $(cat "$TMP/err")"
+		fail "status $?: $(<"$TMP/err")"
 	grep '^[a-z_]* [0-9]*$' "$TMP/both" >"$TMP/books"
 	grep '^{' "$TMP/both" >"$TMP/out"
 	check_counts leaf
@@ -315,11 +315,11 @@ test_budget() {
 	await_line ready
 	background "$TOOL" attach -pid "$TARGET" --count=leaf --stack --budget 0.5% >"$TMP/out" 2>"$TMP/err"
 	local measuring=$! status=0
-	wait_for 'grep -q counting "$TMP/err"'
+	wait_for 'has_text "$TMP/err" counting'
 	tell go
 	wait $measuring || status=$?
 	eq "$status" 7 "status"
-	matches "$(cat "$TMP/err")" "exceeds the budget of 0.5%"
+	matches "$(<"$TMP/err")" "exceeds the budget of 0.5%"
 	kill "$TARGET"
 }
 

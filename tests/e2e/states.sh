@@ -36,7 +36,7 @@ toggle_until_it_ends() { # TIMES
 	for ((i = 0; i < $1; i++)); do
 		for action in enable disable; do
 			"$TOOL" attach -quiet -pid "$TARGET" -$action-all 2>"$TMP/err" || {
-				has_ended "$TARGET" || has_text "$TMP/err" 'is about to end' || fail "$(cat "$TMP/err")"
+				has_ended "$TARGET" || has_text "$TMP/err" 'is about to end' || fail "$(<"$TMP/err")"
 				wait_for 'has_ended "$TARGET"'
 				((i > 0)) || fail "it ends before it was switched on and off"
 				return 0
@@ -52,7 +52,7 @@ try_to_toggle() { # TIMES
 		for action in enable disable; do
 			status=0
 			timeout 600 "$TOOL" attach -quiet -pid "$TARGET" -$action-all 2>"$TMP/err" || status=$?
-			echo "$status $(cat "$TMP/err")"
+			echo "$status $(<"$TMP/err")"
 		done
 	done >"$TMP/ends"
 }
@@ -200,8 +200,8 @@ test_not_dumpable() {
 	local status=0
 	setpriv --reuid 65534 --clear-groups --inh-caps -all --bounding-set -all \
 		"$TOOL" attach -pid "$TARGET" -enable-all 2>"$TMP/err" || status=$?
-	eq "$status" 3 "status: $(cat "$TMP/err")"
-	matches "$(cat "$TMP/err")" "pid $TARGET \(states\): "
+	eq "$status" 3 "status: $(<"$TMP/err")"
+	matches "$(<"$TMP/err")" "pid $TARGET \(states\): "
 }
 
 # The sites and semaphores of `host` and of its library.

@@ -23,7 +23,7 @@ check_running() {
 
 check_nothing_left() { # BEFORE WHERE
 	local left
-	"$TOOL" doctor -quiet -pid "$TARGET" --fix >"$TMP/doctor" 2>&1 || fail "doctor --fix, $2: $(cat "$TMP/doctor")"
+	"$TOOL" doctor -quiet -pid "$TARGET" --fix >"$TMP/doctor" 2>&1 || fail "doctor --fix, $2: $(<"$TMP/doctor")"
 	"$TOOL" attach -quiet -pid "$TARGET" -disable-all
 	eq "$(memory_of "$TARGET" | md5sum)" "$1" "text and semaphores, $2"
 	left=$(grep ocaml-probes "/proc/$TARGET/maps" || :)
@@ -73,7 +73,7 @@ start_ocaml() {
 	if [[ $(ocamlopt -version) = 5.* ]]; then
 		[[ -e $TMP/suite/many_sites ]] ||
 			PROGRAMS=many_sites BARE=no "$ROOT/tests/ocaml/suite/build" "$O" "$TMP/suite" >"$TMP/built" 2>&1 ||
-			fail "$(cat "$TMP/built")"
+			fail "$(<"$TMP/built")"
 		start_checked "$TMP/suite/many_sites"
 	else
 		start_checked "$O/tests/ocaml/hundred"
@@ -138,7 +138,7 @@ test_uprobes_that_come_meanwhile() {
 	check_running
 	kill -INT "$(<"$TMP/counting")"
 	wait_for '! kill -0 "$(<"$TMP/counting")" 2>/dev/null'
-	eq "$(totals | awk '$2 > 0' | wc -l)" 300 "probes with hits: $(cat "$TMP/counting.err")"
+	eq "$(totals | awk '$2 > 0' | wc -l)" 300 "probes with hits: $(<"$TMP/counting.err")"
 	quit_target
 }
 

@@ -82,7 +82,7 @@ check_on() {
 	# The collector tells at the end that it took the parameters.
 	eq "$(OCAMLRUNPARAM=$STRESS "$TOOL" trace -prog "$OUT/$PROGRAM" -enable-all --wait \
 		2>"$TMP/$PROGRAM.stress")" "$(expected on)" "$PROGRAM, small heap"
-	matches "$(cat "$TMP/$PROGRAM.stress")" 'minor_collections: '
+	matches "$(<"$TMP/$PROGRAM.stress")" 'minor_collections: '
 }
 
 test_on() {
@@ -131,21 +131,21 @@ test_wrong_rounds_are_noticed() {
 	local program=$OUT/loops source=$SUITE/loops.ml wrong
 	[[ -e $program ]] || skip "the program loops was not built"
 	"$program" toggled "$source" </dev/null >"$TMP/out"
-	matches "$(cat "$TMP/out")" '^ready.2 off, 0 on, 0 mixed$'
+	matches "$(<"$TMP/out")" '^ready.2 off, 0 on, 0 mixed$'
 	for wrong in 's/^nested 65$/nested 66/' '/^found true$/d' 's/^found true$/&\nmore/' \
 		's/^found true$/- found false\n+ maybe/'; do
 		sed "$wrong" "$source" >"$TMP/wrong.ml"
-		! "$program" toggled "$TMP/wrong.ml" </dev/null >"$TMP/out" 2>&1 || fail "$wrong: $(cat "$TMP/out")"
+		! "$program" toggled "$TMP/wrong.ml" </dev/null >"$TMP/out" 2>&1 || fail "$wrong: $(<"$TMP/out")"
 	done
 	# With handlers on, the first round is compared; the last is always wrong.
 	for wrong in '/^> high: 52$/d' 's/^> high: 52$/> high: 53/' 's/^# inner 10$/# inner 9/' ''; do
 		sed "$wrong" "$source" >"$TMP/wrong.ml"
 		! "$TOOL" trace -prog "$program" -enable-all --wait -- toggled "$TMP/wrong.ml" \
-			</dev/null >"$TMP/out" 2>&1 || fail "$wrong: $(cat "$TMP/out")"
+			</dev/null >"$TMP/out" 2>&1 || fail "$wrong: $(<"$TMP/out")"
 		if [[ -n $wrong ]]; then
-			matches "$(cat "$TMP/out")" 'this round is not allowed'
+			matches "$(<"$TMP/out")" 'this round is not allowed'
 		else
-			matches "$(cat "$TMP/out")" 'with handlers off again'
+			matches "$(<"$TMP/out")" 'with handlers off again'
 		fi
 	done
 }

@@ -37,7 +37,7 @@ run_with_plugin() { # NAME
 	wait_for "grep -q '\.cmxs' /proc/$TARGET/maps"
 	background "$TOOL" attach -pid "$TARGET" "${print_flags[@]}" >"$TMP/$1.hits" 2>"$TMP/$1.err"
 	measuring=$!
-	wait_for "grep -q 'measuring 1 probe' '$TMP/$1.err'"
+	wait_for "has_text '$TMP/$1.err' 'measuring 1 probe'"
 	kill -USR2 "$TARGET"
 	wait_for "[[ \$(wc -l <'$TMP/$1.stacks') -ge 200 ]]"
 	grep -q "^[0-9]*|[^|]*|plug" "$TMP/$1.stacks" || return
@@ -65,7 +65,7 @@ test_stacks() {
 		cat "$TMP/$name.compared" || cat "$TMP/$name.err"
 	done <"$OUT/programs" >"$TMP/compared"
 	cat "$TMP/compared" >>"${STACKS_LOG:-/dev/null}"
-	[[ $failed -eq 0 ]] || fail "$failed programs: $(cat "$TMP/compared")"
+	[[ $failed -eq 0 ]] || fail "$failed programs: $(<"$TMP/compared")"
 }
 
 TEST_TIMEOUT=1200

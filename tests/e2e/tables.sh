@@ -22,7 +22,7 @@ count() { # FLAG...
 	tell go
 	tell quit
 	finish_target
-	wait "$COUNTING" || fail "status $?: $(cat "$TMP/err")"
+	wait "$COUNTING" || fail "status $?: $(<"$TMP/err")"
 }
 
 # "NAME HITS" of the rows of the table.
@@ -40,10 +40,10 @@ test_zeros_are_hidden() {
 	zeros=$(expected_hits | awk '$2 == 0' | wc -l)
 	[[ $zeros -eq 1 ]] || fail "$zeros probes of the program are never hit"
 	eq "$(rows)" "$(expected_hits | awk '$2 > 0'; echo "(all) $(all_hits)")" "rows"
-	grep -qx "1 probe without hits is hidden; --all shows it" "$TMP/out" || fail "$(cat "$TMP/out")"
+	grep -qx "1 probe without hits is hidden; --all shows it" "$TMP/out" || fail "$(<"$TMP/out")"
 	count --count --all
 	eq "$(rows)" "$(expected_hits; echo "(all) $(all_hits)")" "rows, --all"
-	! grep hidden "$TMP/out" || fail "$(cat "$TMP/out")"
+	! grep hidden "$TMP/out" || fail "$(<"$TMP/out")"
 	# Programs read all of them.
 	count --count --csv
 	eq "$(awk -F, '$4 == "probe" { print $5, $11 }' "$TMP/out")" "$(expected_hits)" "csv"
@@ -82,7 +82,7 @@ test_top_and_order() {
 time_service() { # FLAG...
 	background "$TOOL" attach --budget none "$TARGET" --key none --time request_done,request_start --time request_start,request_done "$@" \
 		>"$TMP/out" 2>"$TMP/err"
-	wait_for 'grep -q "measuring [0-9]* probes" "$TMP/err"'
+	wait_for 'has_text "$TMP/err" "measuring [0-9]* probes"'
 	let_work 10
 	kill -INT $!
 	wait $!
@@ -100,9 +100,9 @@ $slow" "pairs"
 	# In microseconds, the larger p99 first.
 	awk 'function us(t) { return t ~ /ns$/ ? t / 1000 : t ~ /us$/ ? t + 0 : t ~ /ms$/ ? t * 1000 : t * 1000000 }
 		/^request_/ && NF == 10 { p[++n] = us($7) } END { exit !(n == 2 && p[1] >= p[2]) }' "$TMP/out" ||
-		fail "$(cat "$TMP/out")"
+		fail "$(<"$TMP/out")"
 	time_service --top 1
-	eq "$(grep -c '^(1 other pair)$' "$TMP/out")/$(grep -c ': orphan starts ' "$TMP/out")" 1/1 "$(cat "$TMP/out")"
+	eq "$(grep -c '^(1 other pair)$' "$TMP/out")/$(grep -c ': orphan starts ' "$TMP/out")" 1/1 "$(<"$TMP/out")"
 }
 
 test_of_kept_meters() {
@@ -138,7 +138,7 @@ test_time_of_day() {
 		grep -oE '^[0-9:]{8}\.[0-9]{6} [0-9]+/[0-9]+ loop alpha' "$TMP/out" | sed 's/ .*//'
 		sed -nE 's/^([0-9:]{8}\.[0-9]{3})  (total, )?[0-9.]+ s$/\1/p' "$TMP/out"
 	} | while read -r text; do date -d "$(date -d "@${before:0:10}" +%F) $text" +%s%N; done >"$TMP/times"
-	[[ $(wc -l <"$TMP/times") -ge 5 ]] || fail "$(cat "$TMP/out")"
+	[[ $(wc -l <"$TMP/times") -ge 5 ]] || fail "$(<"$TMP/out")"
 	grep -o '"time":"[^"]*"' "$TMP/json" | cut -d'"' -f4 | while read -r text; do date -d "$text" +%s%N; done >>"$TMP/times"
 	sed 1d "$TMP/csv" | sed 's/.*,//' | while read -r text; do date -d "$text" +%s%N; done >>"$TMP/times"
 	[[ $(wc -l <"$TMP/times") -ge 11 ]] || fail "$(cat "$TMP/json" "$TMP/csv")"

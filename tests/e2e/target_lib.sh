@@ -29,13 +29,13 @@ start_measuring() { # FLAG...
 	background "$TOOL" attach "${flags[@]}" "$@" >"$TMP/counts" 2>"$TMP/counting.err"
 	COUNTING=$!
 	wait_for 'has_text "$TMP/counting.err" "ocaml-probes: (counting|measuring) [0-9]+ " || ! kill -0 "$COUNTING"'
-	kill -0 "$COUNTING" 2>/dev/null || fail "it does not measure: $(cat "$TMP/counting.err")"
+	kill -0 "$COUNTING" 2>/dev/null || fail "it does not measure: $(<"$TMP/counting.err")"
 }
 
 # End what start_measuring has started, by SIGINT.
 stop_measuring() {
 	kill -INT "$COUNTING"
-	wait "$COUNTING" || fail "status $?: $(cat "$TMP/counting.err")"
+	wait "$COUNTING" || fail "status $?: $(<"$TMP/counting.err")"
 }
 
 # Begin one of several measurements of TARGET at a time: its output is in $TMP/out.ID, what it says in $TMP/err.ID.
@@ -105,7 +105,7 @@ child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subproce
 print(child.pid, flush=True)
 time.sleep(1000)' "$@" >"$TMP/zombie" &
 	wait_for '[[ -s $TMP/zombie ]]'
-	ZOMBIE=$(cat "$TMP/zombie")
+	ZOMBIE=$(<"$TMP/zombie")
 	wait_for 'grep -q "^State:.Z" "/proc/$ZOMBIE/status"'
 }
 
@@ -307,13 +307,17 @@ raised_semaphores() { # PID
 
 # The tool must fail with STATUS, say something that matches TEXT in one line, and print nothing else.
 check_error() { # STATUS TEXT ARG...
-	local status=0 want=$1 text=$2
+	local status=0 want=$1 text=$2 line found=0 lines=0
 	shift 2
 	"$TOOL" "$@" >"$TMP/out" 2>"$TMP/err" || status=$?
-	eq "$status" "$want" "status of $*: $(cat "$TMP/err")"
-	grep -qE -- "$text" "$TMP/err" || fail "$*: said: $(cat "$TMP/err")"
-	eq "$(grep -vc '^hint: ' "$TMP/err")" 1 "lines that $* said: $(cat "$TMP/err")"
-	eq "$(cat "$TMP/out")" "" "standard output of $*"
+	eq "$status" "$want" "status of $*: $(<"$TMP/err")"
+	while IFS= read -r line; do
+		[[ ! $line =~ $text ]] || found=1
+		[[ $line = 'hint: '* ]] || ((++lines))
+	done <"$TMP/err"
+	((found)) || fail "$*: said: $(<"$TMP/err")"
+	eq "$lines" 1 "lines that $* said: $(<"$TMP/err")"
+	eq "$(<"$TMP/out")" "" "standard output of $*"
 }
 
 # Four tools at once that enable and disable all probes of the target, each N times.
@@ -339,7 +343,7 @@ compile_source() { # NAME SOURCE [FLAG...]
 	mkdir -p "$TMP/$name.build"
 	cp "$ROOT/tests/ocaml/$source.ml" "$TMP/$name.build/"
 	(cd "$TMP/$name.build" && ocamlopt -g -I +unix unix.cmxa "$@" "$source.ml" -o "$TMP/$name") 2>"$TMP/ocamlopt.err" ||
-		fail "ocamlopt: $(cat "$TMP/ocamlopt.err")"
+		fail "ocamlopt: $(<"$TMP/ocamlopt.err")"
 }
 
 # The program of tests/ocaml/profiled_plugin in $TMP: host, and plugged.cmxs, which it loads when it is told to.
@@ -347,7 +351,7 @@ build_plugged() {
 	cp "$ROOT"/tests/ocaml/profiled_plugin/*.ml "$TMP"
 	(cd "$TMP" && ocamlopt -g -I +dynlink dynlink.cmxa host_api.ml host.ml -o host &&
 		ocamlopt -g -shared plugged.ml -o plugged.cmxs) 2>"$TMP/ocamlopt.err" ||
-		fail "ocamlopt: $(cat "$TMP/ocamlopt.err")"
+		fail "ocamlopt: $(<"$TMP/ocamlopt.err")"
 }
 
 # Whether this is a pid namespace of the test's own; if not, the test has been run in one.

@@ -207,7 +207,7 @@ test_what_cannot_be_attached() {
 	start_zombie true
 	check_error 5 "zombie" attach -pid "$ZOMBIE" -enable a
 	eq "$("$TOOL" info -pid $$ 2>"$TMP/said" || :)" "" "info of a program without probes"
-	matches "$(cat "$TMP/said")" "^ocaml-probes: pid $$ .*: not an OCaml program"
+	matches "$(<"$TMP/said")" "^ocaml-probes: pid $$ .*: not an OCaml program"
 }
 
 # Somebody switches one probe meanwhile: what was off already and left so is not switched on by undoing.
@@ -239,7 +239,7 @@ test_for_a_time() {
 	start=$(date +%s%N)
 	"$TOOL" attach -pid "$TARGET" -enable alpha,gamma --for 300ms -v 2>"$TMP/err"
 	(($(date +%s%N) - start >= 300000000)) || fail "it did not wait"
-	matches "$(cat "$TMP/err")" "^ocaml-probes: pid $TARGET: switched 2 probes: [0-9]+ writes"
+	matches "$(<"$TMP/err")" "^ocaml-probes: pid $TARGET: switched 2 probes: [0-9]+ writes"
 	eq "$(memory_of "$TARGET")" "$before" "text and semaphores after the time"
 	for signal in INT TERM HUP; do
 		background "$TOOL" attach -pid "$TARGET" -enable-all --for 1h
@@ -292,7 +292,7 @@ test_for_a_time_and_sigkill() {
 	eq "$(states "$TARGET")" "alpha enabled beta disabled gamma enabled" "left on"
 	"$TOOL" doctor -pid "$TARGET" >"$TMP/out" || status=$?
 	eq "$status" 1 "doctor's status"
-	matches "$(cat "$TMP/out")" "alpha.*killed"
+	matches "$(<"$TMP/out")" "alpha.*killed"
 	"$TOOL" doctor -pid "$TARGET" --fix >"$TMP/out"
 	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
 	"$TOOL" doctor -pid "$TARGET"
@@ -304,7 +304,7 @@ test_output_that_gets_lost() {
 	start_loop
 	"$TOOL" info -pid "$TARGET" >/dev/full 2>"$TMP/err" || status=$?
 	eq "$status" 1 "status"
-	matches "$(cat "$TMP/err")" "standard output: No space left"
+	matches "$(<"$TMP/err")" "standard output: No space left"
 }
 
 test_a_replaced_binary() {

@@ -62,15 +62,15 @@ start_top() { # ARG...
 	enter "clear; export TMP='$TMP' TOOL='$TOOL'; stty -g >'$TMP/before'; bash '$TMP/run' $*; \
 echo \$? >'$TMP/status'; stty -g >'$TMP/after'"
 	wait_for 'shows "^ocaml-probes top  " || [[ -e $TMP/status ]]'
-	[[ ! -e $TMP/status ]] || fail "it ended: $(cat "$TMP/status") $(cat "$TMP/err")"
-	VIEWER=$(cat "$TMP/pid")
+	[[ ! -e $TMP/status ]] || fail "it ended: $(<"$TMP/status") $(<"$TMP/err")"
+	VIEWER=$(<"$TMP/pid")
 }
 
 # It has ended with STATUS, and the terminal is the shell's again.
 check_restored() { # STATUS HOW
 	wait_for '[[ -s $TMP/after ]]'
-	eq "$(cat "$TMP/status")" "$1" "status after $2: $(cat "$TMP/err")"
-	eq "$(cat "$TMP/after")" "$(cat "$TMP/before")" "the terminal's settings after $2"
+	eq "$(<"$TMP/status")" "$1" "status after $2: $(<"$TMP/err")"
+	eq "$(<"$TMP/after")" "$(<"$TMP/before")" "the terminal's settings after $2"
 	wait_for 'eval "$terminal_is_plain"'
 	rm "$TMP/after"
 }
@@ -187,7 +187,7 @@ test_rates_pairs_sorting_filter_pause() {
 	await_screen '^ocaml-probes top  .*/steady'
 	press q
 	check_restored 0 q
-	eq "$(cat "$TMP/err")" "" "said"
+	eq "$(<"$TMP/err")" "" "said"
 }
 
 # Every hit of the program's whole life, over the life of a second process too.
@@ -254,7 +254,7 @@ all_programs_and_confirmation() {
 	await_screen ' mixed 1/2 '
 	press q
 	check_restored 0 q
-	eq "$(cat "$TMP/err")" \
+	eq "$(<"$TMP/err")" \
 		"ocaml-probes: top: handlers switched on here stay on: rare (steady)" "said"
 }
 
@@ -295,7 +295,7 @@ test_no_probes_yet() {
 	await_line ready
 	start_top -pid "$TARGET"
 	await_screen '^ *no probes yet; waiting for a file with probes to be loaded'
-	grep -q "warning: $TMP/bare_host: no probes yet" "$TMP/err" || fail "said: $(cat "$TMP/err")"
+	grep -q "warning: $TMP/bare_host: no probes yet" "$TMP/err" || fail "said: $(<"$TMP/err")"
 	tell "load $TMP/plugin.cmxs"
 	await_line loaded
 	await_screen '^[> ] plugin_only .* 0 +1 +off +yes'
@@ -313,8 +313,8 @@ test_batch() {
 	cp "$O/tests/ocaml/steady" "$TMP"
 	start_steady
 	env -u TERM LC_ALL=C "$TOOL" top -pid "$TARGET" --time work_start,work_stop --batch 2 \
-		</dev/null >"$TMP/out" 2>"$TMP/err" || fail "status $?: $(cat "$TMP/err")"
-	eq "$(cat "$TMP/err")" "" "said"
+		</dev/null >"$TMP/out" 2>"$TMP/err" || fail "status $?: $(<"$TMP/err")"
+	eq "$(<"$TMP/err")" "" "said"
 	eq "$(LC_ALL=C grep -c '[^ -~]' "$TMP/out" || :)" 0 "lines that are not plain text"
 	eq "$(sed -nE 's/^screen ([0-9/]*)  [0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}[+-][0-9]{4}$/\1/p' "$TMP/out" | paste -sd' ')" \
 		"1/2 2/2" "screens"
@@ -334,7 +334,7 @@ test_batch() {
 	check_error 2 '--batch and --memprof are mutually exclusive' top -pid "$TARGET" --batch 3 --memprof
 	# A reader that has enough, and a signal, end it.
 	{ "$TOOL" top -pid "$TARGET" --batch 1000 2>"$TMP/err" || :; } | head -n 1 >"$TMP/out"
-	finds '^screen 1/1000 ' <"$TMP/out" || fail "$(cat "$TMP/out")"
+	finds '^screen 1/1000 ' <"$TMP/out" || fail "$(<"$TMP/out")"
 	# The rates are right in two screens in a row, as they are in each if the program has a processor when it wants one.
 	background "$TOOL" top -pid "$TARGET" --time work_start,work_stop --batch 1000 >"$TMP/rates" 2>"$TMP/err"
 	wait_for 'awk '"'"'$9 == "work_start,work_stop" { pair = $1 > 8 && $1 < 12 }
@@ -346,7 +346,7 @@ test_batch() {
 	wait_for 'grep -q "^screen 1/" "$TMP/out"'
 	kill -TERM $!
 	wait $! || status=$?
-	eq "$status" 0 "status after a signal: $(cat "$TMP/err")"
+	eq "$status" 0 "status after a signal: $(<"$TMP/err")"
 	eq "$(tail -c 1 "$TMP/out" | od -An -tx1 | tr -d " ")" 0a "the last screen is whole"
 	wait_for '[[ $(int3_count "$TARGET") -eq 0 ]]'
 }
@@ -446,7 +446,7 @@ test_switches_handler_and_counter() {
 	await_screen '^> rare .* on +yes'
 	press q
 	check_restored 0 q
-	eq "$(cat "$TMP/err")" \
+	eq "$(<"$TMP/err")" \
 		"ocaml-probes: top: handlers switched on here stay on: rare (steady)" "said"
 	eq "$("$TOOL" info -pid "$TARGET" | grep ' enabled')" "rare enabled" "handlers that are on"
 }
@@ -523,7 +523,7 @@ test_exits_restore_the_terminal() {
 		start_top -pid "$TARGET"
 		kill -"$signal" "$VIEWER"
 		check_restored 0 "SIG$signal"
-		eq "$(cat "$TMP/err")" "" "said after SIG$signal"
+		eq "$(<"$TMP/err")" "" "said after SIG$signal"
 	done
 	start_top -pid "$TARGET"
 	press / C-c
@@ -548,7 +548,7 @@ test_suspends() {
 	eval "$terminal_is_plain" || fail "the terminal while it is stopped: $(screen)"
 	enter "stty -g >'$TMP/during'"
 	wait_for '[[ -s $TMP/during ]]'
-	eq "$(cat "$TMP/during")" "$(cat "$TMP/before")" "the terminal's settings while it is stopped"
+	eq "$(<"$TMP/during")" "$(<"$TMP/before")" "the terminal's settings while it is stopped"
 	enter "clear; fg"
 	await_screen '^up   pid'
 	await_screen '^> flood '
@@ -576,7 +576,7 @@ test_suspends() {
 	enter 'kill %1; wait; clear; jobs; echo none left; stty -g >$TMP/after'
 	await_screen '^none left'
 	wait_for '[[ -s $TMP/after ]]'
-	eq "$(cat "$TMP/after")" "$(cat "$TMP/before")" "the terminal's settings at the end"
+	eq "$(<"$TMP/after")" "$(<"$TMP/before")" "the terminal's settings at the end"
 	# Not at once if somebody looks at all links of the machine and so holds one of these.
 	wait_for '[[ $(int3_count "$TARGET") -eq 0 ]]'
 }
@@ -609,9 +609,9 @@ refuses() { # STATUS TEXT TERM ARG...
 	local want=$1 text=$2 term=$3 status=0
 	shift 3
 	script -qec "${term:+TERM=$term} '$TOOL' top $*" /dev/null </dev/null >"$TMP/out" || status=$?
-	eq "$status" "$want" "status: $(cat "$TMP/out")"
-	grep -qE -- "$text" "$TMP/out" || fail "said: $(cat "$TMP/out")"
-	eq "$(grep -vc '^hint: ' "$TMP/out")" 1 "lines: $(cat "$TMP/out")"
+	eq "$status" "$want" "status: $(<"$TMP/out")"
+	grep -qE -- "$text" "$TMP/out" || fail "said: $(<"$TMP/out")"
+	eq "$(grep -vc '^hint: ' "$TMP/out")" 1 "lines: $(<"$TMP/out")"
 	eq "$(tr -d '\r' <"$TMP/out" | LC_ALL=C grep -c '[^ -~]' || :)" 0 "lines with control characters"
 }
 
@@ -633,10 +633,10 @@ test_refusals() {
 	check_error 2 'standard input is not a terminal' top -pid "$TARGET"
 	TERM=xterm script -qec "{ '$TOOL' top -pid $TARGET; echo status \$?; } | cat" /dev/null \
 		</dev/null >"$TMP/out"
-	grep -q 'standard output is not a terminal' "$TMP/out" || fail "said: $(cat "$TMP/out")"
-	grep -q '^status 2.$' "$TMP/out" || fail "$(cat "$TMP/out")"
+	grep -q 'standard output is not a terminal' "$TMP/out" || fail "said: $(<"$TMP/out")"
+	grep -q '^status 2.$' "$TMP/out" || fail "$(<"$TMP/out")"
 	"$TOOL" help top >"$TMP/out"
-	grep -q '^usage: ocaml-probes top' "$TMP/out" || fail "help: $(cat "$TMP/out")"
+	grep -q '^usage: ocaml-probes top' "$TMP/out" || fail "help: $(<"$TMP/out")"
 }
 
 test_uses_without_site() {

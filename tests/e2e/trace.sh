@@ -77,7 +77,7 @@ test_damaged_files() {
 	printf '\0\0\0\0' | dd of="$TMP/cut" bs=1 seek=60 conv=notrunc status=none
 	truncate -s "$segments" "$TMP/cut"
 	"$TOOL" trace -prog "$TMP/cut" -enable-all --wait -- 1 1 <<<go >"$TMP/out"
-	grep -qx ready "$TMP/out" || fail "the whole file: $(cat "$TMP/out")"
+	grep -qx ready "$TMP/out" || fail "the whole file: $(<"$TMP/out")"
 	for n in 1000 100000 $((segments - 1)); do
 		truncate -s "$n" "$TMP/cut"
 		check_error 1 "^ocaml-probes: $TMP/cut: ends after $n bytes, but its segments reach to $segments\$" \
@@ -160,7 +160,7 @@ test_constructors_of_shared_libraries() {
 early/reused all
 end"
 	"$TOOL" trace -prog "$O/tests/fixtures/binaries/early" -enable reused --wait >"$TMP/run"
-	eq "$(cat "$TMP/run")" "early/early_only handler=0 hits=2
+	eq "$(<"$TMP/run")" "early/early_only handler=0 hits=2
 early/reused handler=2 hits=2
 end"
 	check_error 2 "no such probe" trace -prog "$O/tests/fixtures/binaries/early" -enable reuse

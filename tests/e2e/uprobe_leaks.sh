@@ -68,10 +68,10 @@ doctor_keeps_what_is_held() {
 	# Its ten sites come first.
 	background "$TOOL" attach --budget none -pid "$TARGET" --count=library_module_function_0 >"$TMP/counts" 2>&1
 	COUNTING=$!
-	wait_for 'grep -q "counting 1 probe" "$TMP/counts"'
+	wait_for 'has_text "$TMP/counts" "counting 1 probe"'
 	write_int3s 11,30 "$main"
 	doctor 1
-	eq "$(cat "$TMP/doctor")" "note: uprobes or breakpoints are on 10 sites, which is no disagreement: pid $COUNTING (ocaml-probes) has 10
+	eq "$(<"$TMP/doctor")" "note: uprobes or breakpoints are on 10 sites, which is no disagreement: pid $COUNTING (ocaml-probes) has 10
 21 int3s in the code, 20 at sites of probes, belong to no link of a uprobe ($LEFT_OVER)"
 	doctor 0 --fix
 	eq "$(tail -n 1 "$TMP/doctor")" "fixed: 21 int3s removed that a killed tool had left"
@@ -93,7 +93,7 @@ doctor_keeps_breakpoints() {
 	gdb -q -nx -batch -p "$TARGET" -ex "break *$main" -ex 'continue' >"$TMP/gdb" 2>&1 &
 	wait_for '[[ $(read_bytes "$TARGET" "'"$main"'" 1) = " cc" ]]'
 	doctor 0
-	matches "$(cat "$TMP/doctor")" '^note: [0-9]+ int3s? in the code, 0 at sites of probes, belongs? to no link of a uprobe \(left by a killed tool, or of: pid [0-9]+ \(gdb\); --fix removes those that nobody holds\)$'
+	matches "$(<"$TMP/doctor")" '^note: [0-9]+ int3s? in the code, 0 at sites of probes, belongs? to no link of a uprobe \(left by a killed tool, or of: pid [0-9]+ \(gdb\); --fix removes those that nobody holds\)$'
 	doctor 0 --fix
 	matches "$(tail -n 1 "$TMP/doctor")" "^left: [0-9]+ int3s?: process $TARGET: it is being traced by pid [0-9]+, whose breakpoints are int3s, too$"
 	eq "$(read_bytes "$TARGET" "$main" 1)" ' cc' "the breakpoint"

@@ -73,7 +73,7 @@ test_splits() {
 			"$TOOL" trace -prog "$PROGRAM" --count=fn:Unprobed.find --by-$split --children --csv 2>"$TMP/err" |
 			grep '^total,.*,probe,' >"$TMP/$split"
 	done
-	matches "$(cat "$TMP/site")" 'fn:Unprobed\.find,[^,]*/unprobed,0x[0-9a-f]+,camlUnprobed__find_[0-9]+,' "site"
+	matches "$(<"$TMP/site")" 'fn:Unprobed\.find,[^,]*/unprobed,0x[0-9a-f]+,camlUnprobed__find_[0-9]+,' "site"
 	eq "$(cut -d, -f11 "$TMP/site")" 120 "hits of the one site"
 	# Main thread, two threads, and the child's.
 	eq "$(cut -d, -f11 "$TMP/thread" | sort -n | tr '\n' ' ')" "15 30 30 45 " "hits of threads"
@@ -111,7 +111,7 @@ test_exe() {
 	copy_program
 	start_program
 	background "$TOOL" attach --budget none --exe "$PROGRAM" --count=fn:Unprobed.find --csv 2>"$TMP/err" >"$TMP/out"
-	wait_for 'grep -q "counting" "$TMP/err"'
+	wait_for 'has_text "$TMP/err" "counting"'
 	reader=$!
 	obey 'go 100'
 	start_program
@@ -141,7 +141,7 @@ test_keep() {
 	tell hold
 	await_line held
 	"$TOOL" detach "$NAME" --csv >"$TMP/out"
-	grep -q '^total,.*,pair,fn:Unprobed.held,,,,,,1,.*,0,0,0,1,' "$TMP/out" || fail "$(cat "$TMP/out")"
+	grep -q '^total,.*,pair,fn:Unprobed.held,,,,,,1,.*,0,0,0,1,' "$TMP/out" || fail "$(<"$TMP/out")"
 	eq "$("$TOOL" list --kept 2>/dev/null | grep -c "^$NAME " || :)" 0 "kept meters"
 	obey 'go 10'
 	quit_target
@@ -167,7 +167,7 @@ await_metric() { # VALUE METRIC [LABEL="VALUE"...]
 	local tries=400
 	asserted
 	until [[ $(metric "${@:2}") = "$1" ]]; do
-		((tries-- > 0)) || fail "${*:2} is $(metric "${@:2}"), not $1: $(cat "$TMP/serve.err")"
+		((tries-- > 0)) || fail "${*:2} is $(metric "${@:2}"), not $1: $(<"$TMP/serve.err")"
 		pause 0.05
 	done
 }
@@ -226,7 +226,7 @@ start=work_start stop=work_stop" "pairs"
 	now=$(date +%s)
 	sed "/^#/!s/\$/ $now/" "$TMP/open" >"$TMP/stamped"
 	promtool tsdb create-blocks-from openmetrics "$TMP/stamped" "$TMP/blocks" >"$TMP/promtool" 2>&1 ||
-		fail "$(cat "$TMP/promtool")"
+		fail "$(<"$TMP/promtool")"
 }
 
 # Other code at the same path: the functions have other addresses. Both generations count, also while the
@@ -252,7 +252,7 @@ test_serve_replaced() {
 	eq "$(calls_of find)" 240
 	# Written over in place: the uprobes go, and are put into the new code.
 	cat "$UNPROBED" >"$PROGRAM"
-	wait_for 'grep -q "overwritten in place" "$TMP/serve.err"'
+	wait_for 'has_text "$TMP/serve.err" "overwritten in place"'
 	wait_for '[[ $(json_of api/v1/status "it[\"targets\"][0][\"problem\"]") = None ]]'
 	start_program
 	obey 'go 10'
@@ -318,8 +318,8 @@ test_config() {
 	await_metric 150 ocaml_probes_hits_total
 	write_config '"count": ["fn:Unprobed.fnid"]'
 	reload 'reload failed; keeping the old'
-	grep -q "fn:Unprobed.fnid': no such function in .*/unprobed" "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
-	holds grep -q "did you mean 'fn:Unprobed.find'" "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
+	grep -q "fn:Unprobed.fnid': no such function in .*/unprobed" "$TMP/serve.err" || fail "$(<"$TMP/serve.err")"
+	holds grep -q "did you mean 'fn:Unprobed.find'" "$TMP/serve.err" || fail "$(<"$TMP/serve.err")"
 	obey 'go 10'
 	await_metric 165 ocaml_probes_hits_total
 	write_config '"count": "fn:Unprobed.risky", "time": ["fn:Unprobed.work", "c:caml_unix_sleep"]'
@@ -353,14 +353,14 @@ test_switches() {
 	copy_program
 	start_program
 	start_server --control --exe "$PROGRAM" --count=fn:Unprobed.find --time fn:Unprobed.work
-	eq "$(switch fn:Unprobed.find handler true)" 409 "handlers of a function: $(cat "$TMP/reply")"
-	grep -q "'fn:Unprobed.find' is not a probe: it has a counter, but no handlers" "$TMP/reply" || fail "$(cat "$TMP/reply")"
-	eq "$(switch fn:Unprobed.find counter false)" 200 "counter: $(cat "$TMP/reply")"
+	eq "$(switch fn:Unprobed.find handler true)" 409 "handlers of a function: $(<"$TMP/reply")"
+	grep -q "'fn:Unprobed.find' is not a probe: it has a counter, but no handlers" "$TMP/reply" || fail "$(<"$TMP/reply")"
+	eq "$(switch fn:Unprobed.find counter false)" 200 "counter: $(<"$TMP/reply")"
 	obey 'go 100'
-	eq "$(switch fn:Unprobed.find counter true)" 200 "counter: $(cat "$TMP/reply")"
+	eq "$(switch fn:Unprobed.find counter true)" 200 "counter: $(<"$TMP/reply")"
 	obey 'go 10'
 	await_metric 15 ocaml_probes_hits_total "$FIND"
-	eq "$(switch fn:Unprobed.work counter false)" 409 "counter of a timed function: $(cat "$TMP/reply")"
+	eq "$(switch fn:Unprobed.work counter false)" 409 "counter of a timed function: $(<"$TMP/reply")"
 }
 
 switch() { # PROBE WHAT ON
@@ -438,7 +438,7 @@ test_damaged_library() {
 	start_target env LD_PRELOAD="$TMP/Bad.so" "$PROGRAM"
 	await_line ready
 	start_server --exe "$PROGRAM" '--count=fn:\(Unprobed.find\|Bad.*\)'
-	holds grep -q 'Bad.so: .*: its functions are not measured' "$TMP/serve.err" || fail "$(cat "$TMP/serve.err")"
+	holds grep -q 'Bad.so: .*: its functions are not measured' "$TMP/serve.err" || fail "$(<"$TMP/serve.err")"
 	obey 'go 10'
 	await_metric 15 ocaml_probes_hits_total "$FIND"
 }

@@ -17,7 +17,7 @@ need_browser() {
 
 # KEEP_SCREENSHOTS: a folder that gets the pictures that were taken, to be looked at.
 on_page() { # TEST ARG...
-	HOME=$TMP holds /usr/bin/python3 -B "$PAGE" "$@" || fail "serve said: $(cat "$TMP/serve.err")"
+	HOME=$TMP holds /usr/bin/python3 -B "$PAGE" "$@" || fail "serve said: $(<"$TMP/serve.err")"
 	[[ -z ${KEEP_SCREENSHOTS:-} ]] || find "$TMP" -maxdepth 1 -name '*.png' -exec cp -t "$KEEP_SCREENSHOTS" {} +
 }
 
