@@ -440,6 +440,7 @@ struct calibration *calibration_start(const struct engine_ops *ops, const struct
 		.request = { .split = spec->request.split,
 			     .n_pairs = spec->request.n_pairs ? 1 : 0,
 			     .depth = spec->request.depth },
+		.only_windows = spec->only_windows,
 		.max_keys = 64,
 		.roles = c->roles,
 		.n_roles = spec->request.n_pairs ? SITES : 0,
@@ -560,6 +561,7 @@ void meter_start_calibration_early(struct ocp_meter *meter)
 	const struct engine_spec spec = { .request = { .split = request->split,
 						       .n_pairs = request->n_pairs,
 						       .depth = request->depth },
+					  .only_windows = measure_request_counts_only_code(request),
 					  .roles = &role,
 					  .n_roles = 1 };
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "change/inside/inside.h"
+#include "change/inside/own_cost.h"
 #include "look/memory.h"
 #include "unit.h"
 
@@ -181,4 +182,18 @@ TEST(a_window_that_differs_from_its_file_is_left_alone)
 	child.window[WINDOW_BYTES - 1] ^= 1;
 	assert_true(is_original(&child));
 	end_child(&child);
+}
+
+/* The functions that are timed run in this process: the test is that they end, with a number. */
+TEST(the_cost_of_a_window_is_measured)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct own_cost cost = { .hit_ns = -1 };
+
+	assert_non_null(ctx);
+	if (own_cost_measure(ctx, OWN_COST_COUNTING_WINDOWS, 0, &cost) != 0)
+		fail_msg("%s", ocp_error(ctx));
+	assert_true(cost.hit_ns >= 0 && cost.hit_ns < 1000);
+	assert_true(cost.empty_pair_ns == 0);
+	ocp_ctx_free(ctx);
 }

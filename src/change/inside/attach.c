@@ -31,7 +31,6 @@
 #include "change/inside/site_bytes.h"
 #include "change/inside/stop.h"
 #include "change/inside/threads.h"
-#include "code/code_insn.h"
 #include "kernel/ticks.h"
 
 /* ---- detaching ------------------------------------------------------------------------------ */
@@ -695,22 +694,6 @@ static void publish(struct attach *attach)
 	__atomic_store_n(&there->magic, header->magic, __ATOMIC_RELEASE);
 }
 
-static int fill_block(struct attach *attach)
-{
-	struct insn_decoder decoder;
-	int err;
-
-	if (!attach->has_windows)
-		return build_block(attach->inside, &attach->build);
-	if (!insn_decoder_init(&decoder))
-		return ctx_no_memory(attach->inside->ctx);
-	attach->build.decoder = &decoder;
-	err = build_block(attach->inside, &attach->build);
-	attach->build.decoder = NULL;
-	insn_decoder_free(&decoder);
-	return err;
-}
-
 static int do_attach(struct attach *attach)
 {
 	struct inside *inside = attach->inside;
@@ -728,7 +711,7 @@ static int do_attach(struct attach *attach)
 		err = run_again(&attach->stop, stop_a, attach);
 	inside->header.ns_per_tick = attach->ns_per_tick;
 	if (!err)
-		err = fill_block(attach);
+		err = build_block(attach->inside, &attach->build);
 	if (!err)
 		publish(attach);
 	return err ? err : run_again(&attach->stop, stop_b, attach);

@@ -161,7 +161,7 @@ static int write_trampoline(struct inside *inside, const struct build *build, si
 
 /* Like write_trampoline(), for a site that is a window. */
 static int write_window(struct inside *inside, const struct build *build, size_t i, size_t part,
-			const struct block_header *view)
+			const struct block_header *view, const struct insn_decoder *decoder)
 {
 	const struct inside_site *from = &build->spec->sites[i];
 	struct templates_window code = {
@@ -170,7 +170,7 @@ static int write_window(struct inside *inside, const struct build *build, size_t
 	};
 	struct window_copy copy;
 
-	if (!window_copy_make(build->decoder, from->window, from->n_window, from->addr,
+	if (!window_copy_make(decoder, from->window, from->n_window, from->addr,
 			      code.trampoline + templates_copy_off(view->n_shards), &copy))
 		return site_error(
 			inside->ctx, &inside->sites[i], -EINVAL,
@@ -204,7 +204,8 @@ int build_private_gate(struct inside *inside, const struct build *build, size_t 
 }
 
 /* Assemble the routines of PART, and the trampolines of its sites. */
-static int build_part(struct inside *inside, const struct build *build, size_t part)
+static int build_part(struct inside *inside, const struct build *build, size_t part,
+		      const struct insn_decoder *decoder)
 {
 	const struct inside_spec *spec = build->spec;
 	struct block_header view;
@@ -222,7 +223,7 @@ static int build_part(struct inside *inside, const struct build *build, size_t p
 		site->trampoline = view.addr + off + templates_entry_off(view.n_shards);
 		if (site->gate == BLOCK_GATE_PRIVATE)
 			set_private_gate(inside, i);
-		err = is_window(site) ? write_window(inside, build, i, part, &view)
+		err = is_window(site) ? write_window(inside, build, i, part, &view, decoder)
 				      : write_trampoline(inside, build, i, part, &view);
 		off += layout_trampoline_bytes(view.n_shards, &spec->sites[i]);
 	}
@@ -261,14 +262,18 @@ int build_block(struct inside *inside, const struct build *build)
 {
 	const struct block_header *header = &inside->header;
 	const struct inside_spec *spec = build->spec;
+	struct insn_decoder decoder; /* for windows */
 	int err = 0;
 
+	if (!insn_decoder_init(&decoder))
+		return ctx_no_memory(inside->ctx);
 	populate(inside->block + header->sites_off, header->counters_off - header->sites_off);
 	populate(inside->block + header->meta_off, header->bytes - header->meta_off);
 	write_meta(inside, spec);
 	mark_keyed(inside, spec);
 	for (size_t i = 0; !err && i < header->n_parts; i++)
-		err = build_part(inside, build, i);
+		err = build_part(inside, build, i, &decoder);
+	insn_decoder_free(&decoder);
 	inside_put_sites(inside);
 	return err;
 }

@@ -18,7 +18,6 @@ struct build {
 	const struct inside_spec *spec;
 	struct layout_parts parts;
 	struct templates_process process;
-	const struct insn_decoder *decoder; /* for windows */
 };
 
 /*

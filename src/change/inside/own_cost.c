@@ -3,10 +3,13 @@
  * Measure what counting inside costs, in this process. A tool cannot trace itself, so the block is
  * not attached: it is built in our own memory. Behind the trampolines, the block has two sites,
  * each in a function that does nothing else, and two more such functions whose sites are switched
- * off. The cost is the time of the first two functions less the time of the other two.
+ * off. The cost is the time of the first two functions less the time of the other two. For windows,
+ * there is a small recursive function instead, with a window at its first instruction, and the same
+ * function without one.
  */
 #include "change/inside/own_cost.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <linux/memfd.h>
 #include <pthread.h>
@@ -37,6 +40,8 @@ enum {
 	SITES = 2,
 	N_BATCHES = 40,
 	PASSES_A_BATCH = 500,
+	CALLS_OF_PASS = 511, /* of the recursive function: it calls itself twice, to a depth of 9 */
+	RECURSIVE_PASSES = 4,
 	/* Offsets of the functions in the code of the sites. */
 	OFF_PASS = 0,
 	ON_PASS = 16,
@@ -44,9 +49,28 @@ enum {
 	ON_SITES = 64,
 	SITE_ROOM = 16,
 	CALL = 0xe8,
+	JMP = 0xe9,
 	RET = 0xc3,
 	CALL_BYTES = 5,
 };
+
+/* The recursive function, and a function that calls it, except for the distance. */
+static const uint8_t recursive[] = {
+	0xb8, 1,    0,	  0,	0,    /* mov  $1,%eax    the window */
+	0xff, 0xcf,		      /* dec  %edi */
+	0x78, 0x0f,		      /* js   the return */
+	0x57,			      /* push %rdi */
+	CALL, 0xf1, 0xff, 0xff, 0xff, /* call itself */
+	0x8b, 0x3c, 0x24,	      /* mov  (%rsp),%edi */
+	CALL, 0xe9, 0xff, 0xff, 0xff, /* call itself */
+	0x5f,			      /* pop  %rdi */
+	RET,
+};
+static const uint8_t recursive_pass[] = {
+	0xbf, 8, 0, 0, 0, /* mov $8,%edi */
+	JMP,
+};
+static_assert(sizeof(recursive) <= ON_SITES - OFF_SITES, "the functions do not overlap");
 
 struct own {
 	struct inside *inside; /* describes this process; its block is a writable mapping */
@@ -56,6 +80,7 @@ struct own {
 	struct inside_role roles[SITES];
 	uint8_t *map; /* the mapping of the data (rw-) and, behind it, the code (r-x); NULL: none */
 	uint64_t code_off; /* the offset, in the block, of the code of the sites */
+	bool of_windows;   /* the first site is a window, and there is no other one */
 };
 
 /* ---- the block ------------------------------------------------------------------------------ */
@@ -158,6 +183,38 @@ static void write_site(uint8_t *at, uint8_t opcode, uint32_t displacement)
 	at[SITE_BYTES] = RET;
 }
 
+/* Write the recursive function at FUNCTION, and a function at PASS that calls it. */
+static void write_recursive(uint8_t *code, int32_t pass, int32_t function)
+{
+	const int32_t distance = function - (pass + (int32_t)sizeof(recursive_pass) + 4);
+
+	memcpy(code + pass, recursive_pass, sizeof(recursive_pass));
+	memcpy(code + pass + sizeof(recursive_pass), &distance, sizeof(distance));
+	memcpy(code + function, recursive, sizeof(recursive));
+}
+
+static void write_functions_with_sites(const struct own *own, uint8_t *code)
+{
+	for (size_t i = 0; i < SITES; i++) {
+		const struct block_site *site = &own->inside->sites[i];
+
+		write_site(code + OFF_SITES + i * SITE_ROOM, SITE_OFF, 0);
+		write_site(code + ON_SITES + i * SITE_ROOM, SITE_ON, inside_displacement(site));
+	}
+	write_pass(code, OFF_PASS, OFF_SITES);
+	write_pass(code, ON_PASS, ON_SITES);
+}
+
+static void write_functions_with_windows(const struct own *own, uint8_t *code)
+{
+	const uint32_t displacement = inside_displacement(&own->inside->sites[0]);
+
+	write_recursive(code, OFF_PASS, OFF_SITES);
+	write_recursive(code, ON_PASS, ON_SITES);
+	code[ON_SITES] = JMP;
+	memcpy(code + ON_SITES + 1, &displacement, sizeof(displacement));
+}
+
 static int build(struct own *own)
 {
 	const struct block_header *header = &own->inside->header;
@@ -173,27 +230,30 @@ static int build(struct own *own)
 	 * The wrapper is the return behind the site. No trampoline jumps to it, because all gates
 	 * are 0.
 	 */
-	for (size_t i = 0; i < SITES; i++)
+	for (size_t i = 0; i < own->spec.n_sites; i++) {
+		own->sites[i].addr = header->addr + own->code_off + ON_SITES + i * SITE_ROOM;
 		own->inside->sites[i] = (struct block_site){
-			.addr = header->addr + own->code_off + ON_SITES + i * SITE_ROOM,
+			.addr = own->sites[i].addr,
 			.opcode = SITE_OFF,
-			.gate = BLOCK_GATE_PRIVATE,
+			.gate = own->of_windows ? BLOCK_GATE_NONE : BLOCK_GATE_PRIVATE,
 		};
+	}
 	err = build_block(own->inside, &own->build);
 	if (err)
 		return err;
-	for (size_t i = 0; i < SITES; i++) {
-		const struct block_site *site = &own->inside->sites[i];
-
-		write_site(code + OFF_SITES + i * SITE_ROOM, SITE_OFF, 0);
-		write_site(code + ON_SITES + i * SITE_ROOM, SITE_ON, inside_displacement(site));
-	}
-	write_pass(code, OFF_PASS, OFF_SITES);
-	write_pass(code, ON_PASS, ON_SITES);
+	if (own->of_windows)
+		write_functions_with_windows(own, code);
+	else
+		write_functions_with_sites(own, code);
 	return 0;
 }
 
 /* ---- the times ------------------------------------------------------------------------------ */
+
+static int passes(const struct own *own)
+{
+	return own->of_windows ? RECURSIVE_PASSES : PASSES_A_BATCH;
+}
 
 /*
  * Return the duration in nanoseconds of a batch of calls of the function at offset OFF of the code.
@@ -203,7 +263,7 @@ static double time_batch(const struct own *own, uint64_t off)
 	void (*const pass)(void) = (void (*)(void))(uintptr_t)(own->map + own->code_off + off);
 	const int64_t start_ns = clock_ns(CLOCK_MONOTONIC);
 
-	for (int i = 0; i < PASSES_A_BATCH; i++)
+	for (int i = 0; i < passes(own); i++)
 		pass();
 	return (double)(clock_ns(CLOCK_MONOTONIC) - start_ns);
 }
@@ -231,6 +291,7 @@ static void keep_least(double *least, double value, bool is_first)
  */
 static void time_all(const struct own *own, struct own_cost *cost)
 {
+	const double hits = passes(own) * (double)(own->of_windows ? CALLS_OF_PASS : SITES);
 	double off_ns = 0, on_ns = 0, pair_ns = 0;
 
 	for (int i = 0; i < N_BATCHES; i++) {
@@ -244,8 +305,7 @@ static void time_all(const struct own *own, struct own_cost *cost)
 			totals_pair(&own->inside->header, own->map, 0, &after);
 		keep_least(&pair_ns, mean_since(&after, &before), i == 0);
 	}
-	*cost = (struct own_cost){ .hit_ns = (on_ns - off_ns) / (PASSES_A_BATCH * SITES),
-				   .empty_pair_ns = pair_ns };
+	*cost = (struct own_cost){ .hit_ns = (on_ns - off_ns) / hits, .empty_pair_ns = pair_ns };
 	if (cost->hit_ns < 0)
 		cost->hit_ns = 0;
 }
@@ -253,9 +313,14 @@ static void time_all(const struct own *own, struct own_cost *cost)
 int own_cost_measure(struct ocp_ctx *ctx, enum own_cost_of of, unsigned int depth,
 		     struct own_cost *cost)
 {
-	const bool times = of != OWN_COST_COUNTING, by_key = of == OWN_COST_TIMING_BY_KEY;
+	const bool by_key = of == OWN_COST_TIMING_BY_KEY, times = of == OWN_COST_TIMING || by_key;
+	const bool of_windows = of == OWN_COST_COUNTING_WINDOWS;
 	struct own own = {
-		.spec = { .n_sites = SITES, .n_pairs = times, .depth = depth, .max_threads = 1 },
+		.of_windows = of_windows,
+		.spec = { .n_sites = of_windows ? 1 : SITES,
+			  .n_pairs = times,
+			  .depth = depth,
+			  .max_threads = 1 },
 		.roles = { { .is_keyed = by_key, .key = { INSIDE_CONSTANT, 1 } },
 			   { .is_stop = true, .is_keyed = by_key, .key = { INSIDE_CONSTANT, 1 } } },
 		.build.parts.n = 1,
@@ -266,6 +331,9 @@ int own_cost_measure(struct ocp_ctx *ctx, enum own_cost_of of, unsigned int dept
 	*cost = (struct own_cost){ 0 };
 	for (size_t i = 0; times && i < SITES; i++)
 		own.sites[i] = (struct inside_site){ .roles = &own.roles[i], .n_roles = 1 };
+	if (of_windows)
+		own.sites[0] =
+			(struct inside_site){ .window = recursive, .n_window = PATCH_JUMP_BYTES };
 	own.spec.sites = own.sites;
 	own.build.spec = &own.spec;
 	if (!err)

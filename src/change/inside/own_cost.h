@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* What counting inside costs on this machine, measured on two sites in our own process. */
+/*
+ * What counting inside costs on this machine, measured in our own process on two sites, or on a
+ * window.
+ */
 #ifndef CHANGE_INSIDE_OWN_COST_H
 #define CHANGE_INSIDE_OWN_COST_H
 
 #include "base/ctx.h"
 
-enum own_cost_of { OWN_COST_COUNTING, OWN_COST_TIMING, OWN_COST_TIMING_BY_KEY };
+enum own_cost_of {
+	OWN_COST_COUNTING,
+	OWN_COST_COUNTING_WINDOWS,
+	OWN_COST_TIMING,
+	OWN_COST_TIMING_BY_KEY,
+};
 
 struct own_cost {
 	/* The time that a hit takes. When timing: the mean of the times of a start and a stop. */

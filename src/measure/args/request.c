@@ -58,6 +58,14 @@ bool measure_request_has_code(const struct measure_request *request)
 	return have_code(&request->counted) || have_code(&request->printed);
 }
 
+bool measure_request_counts_only_code(const struct measure_request *request)
+{
+	for (size_t i = 0; i < request->counted.n; i++)
+		if (!is_code(&request->counted.list[i]))
+			return false;
+	return request->counted.n && !request->printed.n && !request->n_pairs;
+}
+
 /* ---- filling in ----------------------------------------------------------------------------- */
 
 int measure_request_add_pair(struct measure_request *request, const char *start, const char *stop)

@@ -93,6 +93,8 @@ bool measure_request_is_empty(const struct measure_request *request);
 bool measure_request_has_key(const struct measure_request *request);
 /* Return true if the request names a function, or other code without probes. */
 bool measure_request_has_code(const struct measure_request *request);
+/* Return true if the request only counts, and names no probe. */
+bool measure_request_counts_only_code(const struct measure_request *request);
 
 /*
  * measure_request_add_pair(): STOP is NULL if START is a function whose calls are timed.

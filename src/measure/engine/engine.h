@@ -138,6 +138,7 @@ struct engine_spec {
 	size_t max_open;
 	size_t max_frames;    /* maximum number of active calls; 0: no role has is_frame */
 	bool has_conditions;  /* a site may have a condition */
+	bool only_windows;    /* each site is a window of a function (engine inside) */
 	bool many_processes;  /* engine_file.n_pids may be more than 1 */
 	size_t max_processes; /* processes that can be listed at the same time */
 	const char *exe;      /* the program for check_exe; NULL: none */

@@ -985,13 +985,16 @@ static int check_inside_engine(struct ocp_ctx *ctx)
 
 /*
  * Measure counting and timing separately, because counting costs only a tenth of timing. Measure
- * timing by key if a pair has a key, because it costs more than timing by thread.
+ * timing by key if a pair has a key, because it costs more than timing by thread. A window costs
+ * less than a site; if there are both, use the cost of a site for all.
  */
 static int costs(struct ocp_ctx *ctx, const struct engine_spec *spec, struct ocp_costs *costs)
 {
 	struct own_cost counting, timing = { 0 };
 	bool by_key = false;
-	int err = own_cost_measure(ctx, OWN_COST_COUNTING, 0, &counting);
+	int err = own_cost_measure(
+		ctx, spec->only_windows ? OWN_COST_COUNTING_WINDOWS : OWN_COST_COUNTING, 0,
+		&counting);
 
 	for (size_t i = 0; i < spec->n_roles; i++)
 		by_key |= spec->roles[i].is_keyed;
