@@ -15,6 +15,7 @@ struct ocp_ctx {
 	ocp_log_fn log_fn;
 	void *log_data;
 	enum ocp_log_level log_level;
+	bool log_is_paused;
 	bool gigatext_allowed;
 	const struct file_rules *file_rules; /* NULL: no rules */
 	char error[ERROR_BYTES];
@@ -137,12 +138,17 @@ void ctx_error_prefix(struct ocp_ctx *ctx, const char *fmt, ...)
 	memcpy(ctx->error, text, sizeof(text));
 }
 
+void ctx_pause_log(struct ocp_ctx *ctx, bool is_paused)
+{
+	ctx->log_is_paused = is_paused;
+}
+
 void ctx_log(struct ocp_ctx *ctx, enum ocp_log_level level, const char *fmt, ...)
 {
 	char line[ERROR_BYTES];
 	va_list ap;
 
-	if (!ctx->log_fn || level > ctx->log_level)
+	if (!ctx->log_fn || ctx->log_is_paused || level > ctx->log_level)
 		return;
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);

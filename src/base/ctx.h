@@ -42,6 +42,11 @@ void ctx_error_prefix(struct ocp_ctx *ctx, const char *fmt, ...)
 
 void ctx_log(struct ocp_ctx *ctx, enum ocp_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/*
+ * While IS_PAUSED is true, log nothing: for a trial, after which the same lines would be logged
+ * again.
+ */
+void ctx_pause_log(struct ocp_ctx *ctx, bool is_paused);
 
 /* Return whether the user allows writes to code on 1 GiB pages: see ocp_ctx_allow_gigatext(). */
 bool ctx_gigatext_is_allowed(const struct ocp_ctx *ctx);

@@ -10,11 +10,18 @@
 #include "process/holders.h"
 #include "tool/json.h"
 
+enum { COUNTED_TEXT_BYTES = 96 };
+
+/* Numbers of sites of probes, and of functions, that are counted inside the process. */
+struct counted_inside {
+	size_t sites, functions;
+};
+
 struct diagnosis {
 	struct ocp_findings *findings;
 	struct holders holders; /* holders of sites with an int3 */
 	struct unheld_int3s unheld;
-	size_t n_inside; /* number of sites that count inside the process */
+	struct counted_inside inside;
 };
 
 /* The result of --fix: what was repaired, and what was not. */
@@ -29,6 +36,11 @@ struct repair_outcome {
 	 */
 	const char *why_unheld;
 };
+
+static bool counts_inside(const struct counted_inside *counted)
+{
+	return counted->sites || counted->functions;
+}
 
 /* Return true if there are int3s without a holder, and it is certain that they have none. */
 static bool are_left_over(const struct unheld_int3s *unheld)
@@ -146,35 +158,56 @@ static void print_unheld_left(const struct repair_outcome *outcome)
 }
 
 /*
- * Set *N to the number of sites that count inside the process, and *INSIDE to the block that they
- * call. If no site counts, set *INSIDE to NULL. The caller closes *INSIDE.
+ * Set *COUNTED to the numbers of sites and functions that are counted inside the process, and
+ * *INSIDE to the block that they call. If both are 0, set *INSIDE to NULL. The caller closes
+ * *INSIDE.
  */
-static int find_inside(const struct options *options, struct inside **inside, size_t *n)
+static int find_inside(const struct options *options, struct inside **inside,
+		       struct counted_inside *counted)
 {
 	struct inside_state state;
 	int found = inside_find(options->ctx, options->pid, inside);
 
-	*n = 0;
+	*counted = (struct counted_inside){ 0 };
 	if (found <= 0) {
 		*inside = NULL;
 		return found;
 	}
 	state = inside_state_found(*inside);
-	*n = state.n_patched + state.n_switched;
-	if (!*n) {
+	counted->functions = state.n_windows;
+	counted->sites = state.n_patched - state.n_windows + state.n_switched;
+	if (!counts_inside(counted)) {
 		inside_close(*inside);
 		*inside = NULL;
 	}
 	return 0;
 }
 
-static void print_inside(pid_t pid, size_t n)
+/* Set TEXT to "3 sites and 1 function", or to the part of it that is not 0. */
+static const char *counted_text(char text[COUNTED_TEXT_BYTES], const struct counted_inside *counted)
 {
-	if (n)
-		printf("note: %zu site%s inside of the process, which is no disagreement: for `attach "
+	char sites[COUNTED_TEXT_BYTES / 2] = "", functions[COUNTED_TEXT_BYTES / 2] = "";
+
+	if (counted->sites)
+		snprintf(sites, sizeof(sites), "%zu site%s", counted->sites,
+			 plural(counted->sites));
+	if (counted->functions)
+		snprintf(functions, sizeof(functions), "%zu function%s", counted->functions,
+			 plural(counted->functions));
+	snprintf(text, COUNTED_TEXT_BYTES, "%s%s%s", sites,
+		 counted->sites && counted->functions ? " and " : "", functions);
+	return text;
+}
+
+static void print_inside(pid_t pid, const struct counted_inside *counted)
+{
+	char text[COUNTED_TEXT_BYTES];
+
+	if (counts_inside(counted))
+		printf("note: %s counted inside the process, which is no disagreement: for `attach "
 		       "--engine inside`, kept, or left by a killed tool (ocaml-probes read "
 		       "-pid %d)\n",
-		       n, n == 1 ? " counts" : "s count", (int)pid);
+		       counted_text(text, counted), (int)pid);
 }
 
 /*
@@ -184,15 +217,16 @@ static void print_inside(pid_t pid, size_t n)
 static int fix_inside(const struct options *options)
 {
 	struct inside *inside;
-	size_t n;
-	int err = find_inside(options, &inside, &n);
+	struct counted_inside counted;
+	char text[COUNTED_TEXT_BYTES];
+	int err = find_inside(options, &inside, &counted);
 
 	if (!err && inside)
 		err = inside_detach(inside);
 	inside_close(inside);
-	if (!err && n && !options->json)
-		printf("fixed: %zu site%s restored that counted inside of the process\n", n,
-		       plural(n));
+	if (!err && counts_inside(&counted) && !options->json)
+		printf("fixed: %s restored, which counted inside the process\n",
+		       counted_text(text, &counted));
 	return err;
 }
 
@@ -313,7 +347,7 @@ static void print_diagnosis_json(const struct ocp_process *proc, const struct di
 	json_add_string(top, "exe", ocp_process_exe(proc));
 	json_object_object_add(top, "findings", findings_json(diagnosis->findings));
 	json_object_object_add(top, "holders", holders_json(&diagnosis->holders));
-	json_add_uint(top, "counted_inside", diagnosis->n_inside);
+	json_add_uint(top, "counted_inside", diagnosis->inside.sites + diagnosis->inside.functions);
 	json_object_object_add(top, "unheld", unheld_json(&diagnosis->unheld));
 	json_object_object_add(top, "fixed", outcome ? repaired_json(outcome) : NULL);
 	json_object_object_add(top, "left", outcome ? findings_json(outcome->left) : NULL);
@@ -406,7 +440,7 @@ static int diagnose_process(struct options *options, struct ocp_process *proc)
 	int code;
 
 	if (!err)
-		err = find_inside(options, &inside, &diagnosis.n_inside);
+		err = find_inside(options, &inside, &diagnosis.inside);
 	inside_close(inside);
 	if (!err)
 		err = find_holders(options, proc, &diagnosis.holders);
@@ -418,7 +452,7 @@ static int diagnose_process(struct options *options, struct ocp_process *proc)
 		print_holders(&diagnosis.holders,
 			      are_left_over(&diagnosis.unheld) ? diagnosis.unheld.n_sites : 0);
 		print_unheld(&diagnosis.unheld);
-		print_inside(options->pid, diagnosis.n_inside);
+		print_inside(options->pid, &diagnosis.inside);
 	}
 	if (code == EXIT_DONE)
 		code = conclude(options, proc, &diagnosis);

@@ -206,10 +206,12 @@ static void choose_engine(const struct options *options, struct ocp_process **pr
 			  struct chosen_engine *chosen)
 {
 	*chosen = (struct chosen_engine){ .is_inside = options->engine == ENGINE_INSIDE };
+	ctx_pause_log(options->ctx, true);
 	if (options->engine == ENGINE_DEFAULT)
 		choose_default(options, procs, n, chosen);
 	else if (options->engine == ENGINE_AUTO)
 		choose_by_cost(options, procs, n, chosen);
+	ctx_pause_log(options->ctx, false);
 	/*
 	 * If the choice has failed with an error, the reason is empty, and nothing is printed here:
 	 * the measurement, which is started anyway, reports the error.

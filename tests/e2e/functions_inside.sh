@@ -224,7 +224,7 @@ test_kept() {
 	tell go
 	wait_for '"$TOOL" read "calls-$$" --json | grep -q "\"hits\":[1-9]"'
 	"$TOOL" doctor -pid "$TARGET" >"$TMP/doctor" 2>&1
-	holds grep -q '^note: 1 site counts inside of the process' "$TMP/doctor"
+	holds grep -q '^note: 1 function counted inside the process' "$TMP/doctor"
 	"$TOOL" detach "calls-$$" >"$TMP/out"
 	holds grep -q '^fn:Calls.fib ' "$TMP/out"
 	holds has_own_code

@@ -153,7 +153,7 @@ reused 40" "hits, read -pid"
 	start_measuring --count --json
 	kill -KILL "$COUNTING"
 	wait "$COUNTING" || :
-	"$TOOL" doctor -pid "$TARGET" | finds '3 sites count inside of the process'
+	"$TOOL" doctor -pid "$TARGET" | finds '3 sites counted inside the process'
 	matches "$("$TOOL" doctor -pid "$TARGET" -fix)" 'fixed: 3 sites restored'
 	check_nothing_left
 	rounds 5

@@ -48,7 +48,7 @@ await_up() { # 0|1
 }
 
 counts_inside() { # [PID]
-	[[ $("$TOOL" doctor -pid "${1:-$TARGET}") = *"sites count inside of the process"* ]]
+	[[ $("$TOOL" doctor -pid "${1:-$TARGET}") = *"sites counted inside the process"* ]]
 }
 
 # ---- numbers ----------------------------------------------------------------------------------

@@ -269,6 +269,7 @@ int inside_state(struct inside *inside, struct inside_state *state)
 		const enum site_now now = site_now(&sites[i], &bytes[i]);
 
 		state->n_patched += now == SITE_NOW_COUNTS;
+		state->n_windows += now == SITE_NOW_COUNTS && is_window(&inside->sites[i]);
 		state->n_switched += now == SITE_NOW_SWITCHED || now == SITE_NOW_CUT;
 		state->n_foreign += now == SITE_NOW_FOREIGN;
 	}

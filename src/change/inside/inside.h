@@ -90,6 +90,7 @@ struct inside_pair {
 /* The numbers of sites in each state. */
 struct inside_state {
 	size_t n_patched; /* sites that count */
+	size_t n_windows; /* how many of them are windows of functions */
 	/*
 	 * Sites that another tool has switched off: their opcode is 0x3d, so their hits are not
 	 * counted.
