@@ -169,7 +169,7 @@ static void print_cpu(const struct overview *o)
 	overview_line_print(&line, o, "profile", " --by-thread");
 }
 
-/* The collector's share of the CPU time, where samples show it. */
+/* Print the collector's share of the CPU time, or why samples do not show it. */
 static void print_collector_share(const struct overview *o)
 {
 	const struct overview_profile *cpu = &o->profiles[PROFILE_CPU];
@@ -177,8 +177,18 @@ static void print_collector_share(const struct overview *o)
 	const double percent = time->all ? 100 / (double)time->all : 0;
 	struct overview_line line = { 0 };
 
-	if (cpu->why.text[0] || !profile_knows_collector(&cpu->profile))
+	if (cpu->why.text[0] || !time->samples)
 		return;
+	if (!profile_knows_collector(&cpu->profile)) {
+		overview_add(&line, "collector: not known: ");
+		if (time->doubtful)
+			overview_add(&line, "%" PRIu64 " of %" PRIu64 " CPU samples lack callers",
+				     time->doubtful, time->samples);
+		else
+			overview_add(&line, "in none of %" PRIu64 " CPU samples", time->samples);
+		overview_line_print(&line, o, "profile", " --gc");
+		return;
+	}
 	overview_add(&line, "collector: %.1f%% of %" PRIu64 " CPU samples (minor %.1f, major %.1f)",
 		     (double)time->collector * percent, time->samples,
 		     (double)time->minor * percent, (double)time->major * percent);
