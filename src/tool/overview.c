@@ -37,9 +37,12 @@ enum {
 	 * What a uprobe is taken to cost until that was measured, which takes some 100 ms: more
 	 * than on the machines that we know.
 	 */
-	ASSUMED_NS = 1500,
-	ASSUMED_STEPPED_NS = 8000,
+	ASSUMED_NS = 5000,
+	ASSUMED_STEPPED_NS = 25000,
 };
+
+/* If counting takes a larger part of its time than this, it slows the program. */
+static const double SLOWED = 0.1;
 
 /* The budget, as a share of a core. */
 static const double BUDGET = 0.01;
@@ -399,8 +402,11 @@ static void read_hits(struct overview_meters *m)
 	if (!meter_costs_so_far(m->hits.meter, &costs))
 		costs = (struct ocp_costs){ .cost_per_hit_ns = ASSUMED_NS,
 					    .cost_per_stepped_hit_ns = ASSUMED_STEPPED_NS };
+	else
+		m->probes.costs = costs;
 	m->hits_cost_ns =
 		(double)ocp_sample_all_hits(now) * ocp_sample_cost_per_hit_ns(now, &costs);
+	m->probes.is_slowed = m->hits_cost_ns > SLOWED * (double)ocp_sample_time_ns(now);
 }
 
 static void check_hits(struct overview_meters *m, bool renews)

@@ -42,6 +42,12 @@ struct overview_probes {
 	const struct ocp_sample *sample;
 	const char *engine; /* "bpf" or "inside" */
 	bool is_over_budget;
+	struct ocp_costs costs; /* all 0 if they are not known */
+	/*
+	 * Counting took much of the time in which it ran, so the program was slower than it is
+	 * otherwise: its rates are higher.
+	 */
+	bool is_slowed;
 	/* pairs were found, but are not timed, for this reason */
 	struct overview_why pairs_why;
 };

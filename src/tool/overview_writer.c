@@ -169,6 +169,13 @@ static void print_cpu(const struct overview *o)
 	overview_line_print(&line, o, "profile", " --by-thread");
 }
 
+/* Return the number of collections, minor and major, during the report. */
+static uint64_t count_collections(const struct overview_gauges *g)
+{
+	return g->now.minor_collections - g->first.minor_collections + g->now.major_collections -
+	       g->first.major_collections;
+}
+
 /* Print the collector's share of the CPU time, or why samples do not show it. */
 static void print_collector_share(const struct overview *o)
 {
@@ -177,7 +184,8 @@ static void print_collector_share(const struct overview *o)
 	const double percent = time->all ? 100 / (double)time->all : 0;
 	struct overview_line line = { 0 };
 
-	if (cpu->why.text[0] || !time->samples)
+	if (cpu->why.text[0] || !time->samples ||
+	    (!time->collector && !count_collections(&o->gauges)))
 		return;
 	if (!profile_knows_collector(&cpu->profile)) {
 		overview_add(&line, "collector: not known: ");
@@ -421,7 +429,7 @@ static void print_pairs_block(const struct overview *o)
 	const struct overview_probes *probes = &o->probes;
 	const struct ocp_pair **list;
 	struct overview_line line = { 0 }, rest = { 0 };
-	char name[LINE_BYTES];
+	char name[LINE_BYTES], time[TIME_BYTES];
 	size_t n;
 
 	if (probes->pairs_why.text[0]) {
@@ -434,6 +442,9 @@ static void print_pairs_block(const struct overview *o)
 		pair_name(name, sizeof(name), list[0]->start, list[0]->stop);
 		overview_add(&rest, " --time %s", name);
 		overview_add(&line, "pairs by p99");
+		if (probes->costs.empty_pair_ns > 0)
+			overview_add(&line, ", an empty one takes %s",
+				     print_time(time, probes->costs.empty_pair_ns));
 		overview_line_print(&line, o, "attach", rest.text);
 	}
 	for (size_t i = 0; list && i < n && i < TOP_PAIRS; i++)
@@ -462,7 +473,7 @@ static void print_probes_block(const struct overview *o)
 	hits = ocp_sample_all_hits(probes->sample);
 	overview_add(&line, ", %" PRIu64 " hit%s", hits, plural(hits));
 	if (hits)
-		overview_add(&line, ", %s",
+		overview_add(&line, ", %s%s", probes->is_slowed ? "at least " : "",
 			     rate_text(rate, (double)hits, ocp_sample_time_ns(probes->sample)));
 	if (probes->is_over_budget)
 		overview_add(&line, " in the first %.2f s",
@@ -600,6 +611,7 @@ static struct json_object *json_of_probes(const struct overview_probes *probes)
 	json_add_string(object, "engine", probes->engine);
 	json_add_double(object, "span_s", seconds_of(ocp_sample_time_ns(probes->sample)));
 	json_add_bool(object, "over_budget", probes->is_over_budget);
+	json_add_bool(object, "slowed", probes->is_slowed);
 	if (probes->pairs_why.text[0])
 		json_add_string(object, "pairs_why", probes->pairs_why.text);
 	add_sample(object, probes->sample);

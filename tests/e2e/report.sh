@@ -2,7 +2,7 @@
 # `report`: what a program does right now. The program keeps books (tests/ocaml/reported.ml): the samples are its page faults, its
 # large blocks and the hits of its probes, so they are compared by equality. The unit test own_functions has the libraries.
 #
-# needs: fixtures ocaml/reported
+# needs: fixtures ocaml/reported ocaml/busy
 # takes: 40 s
 # smoke: test_books
 # ocaml5: test_books test_books_without_bpf
@@ -149,6 +149,20 @@ test_idle() {
 	finds '^allocation: no minor heap ran out, and no large blocks were allocated$' "$TMP/out"
 	finds '^probes: 2, 0 hits ' "$TMP/out"
 	! finds 'pairs\|collector:' "$TMP/out" || fail "$(cat "$TMP/out")"
+}
+
+# A program that does nothing but pass a probe: counting ends when its part of the budget is used up, and the rate is that of the
+# time until then.
+test_budget() {
+	need_counting
+	start_target "$O/tests/ocaml/busy" hits
+	wait_for 'has_text "$(output_of)" "rate "'
+	"$TOOL" report "$TARGET" --for 1s --json >"$TMP/out" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	: >"$TMP/books"
+	report_that 'report["probes"]["over_budget"]' '0 < report["probes"]["span_s"] < report["span_s"]' 'hits("hit") > 0' \
+		'report["probes"]["slowed"]' 'functions("cpu")[0].startswith("Busy.")' 'report["cost_s"] > 0'
+	"$TOOL" report "$TARGET" --for 500ms >"$TMP/out" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	finds '^probes: 3, .*, at least [0-9]*/s in the first 0\.[0-9][0-9] s' "$TMP/out"
 }
 
 refused() { # STATUS MESSAGE FLAG...
