@@ -41,8 +41,11 @@ enum {
 	ASSUMED_STEPPED_NS = 25000,
 };
 
-/* If counting takes a larger part of its time than this, it slows the program. */
-static const double SLOWED = 0.1;
+/*
+ * If counting takes a larger part of the program's CPU time than this, the program runs 1.5 times
+ * slower.
+ */
+static const double SLOWED = 1.0 / 3;
 
 /* The budget, as a share of a core. */
 static const double BUDGET = 0.01;
@@ -89,6 +92,7 @@ struct overview_meters {
 	struct overview_probes probes;
 	struct ocp_sample *sample; /* the newest one */
 	double hits_cost_ns;
+	int64_t hits_start_cpu_ns; /* the CPU time of the process at the attach */
 	int64_t start_ns, stop_ns, renewed_ns;
 	int64_t start_cpu_ns, cpu_ns;
 };
@@ -392,6 +396,7 @@ static void give_up_hits(struct overview_meters *m)
 
 static void read_hits(struct overview_meters *m)
 {
+	const int64_t cpu_ns = clock_process_cpu_ns(m->options->pid);
 	struct ocp_sample *now;
 	struct ocp_costs costs;
 
@@ -406,7 +411,10 @@ static void read_hits(struct overview_meters *m)
 		m->probes.costs = costs;
 	m->hits_cost_ns =
 		(double)ocp_sample_all_hits(now) * ocp_sample_cost_per_hit_ns(now, &costs);
-	m->probes.is_slowed = m->hits_cost_ns > SLOWED * (double)ocp_sample_time_ns(now);
+	/* After the detach, the program uses CPU time without hits. */
+	if (!m->probes.is_over_budget && cpu_ns >= 0)
+		m->probes.is_slowed =
+			m->hits_cost_ns > SLOWED * (double)(cpu_ns - m->hits_start_cpu_ns);
 }
 
 static void check_hits(struct overview_meters *m, bool renews)
@@ -469,6 +477,7 @@ int overview_open(struct options *options, struct overview_meters **out)
 void overview_start(struct overview_meters *m)
 {
 	start_sampler(&m->samplers[PROFILE_WORDS]);
+	m->hits_start_cpu_ns = clock_process_cpu_ns(m->options->pid);
 	if (m->hits.meter && ocp_meter_attach(m->hits.meter))
 		give_up_hits(m);
 	start_sampler(&m->samplers[PROFILE_CPU]);

@@ -44,7 +44,7 @@ struct overview_probes {
 	bool is_over_budget;
 	struct ocp_costs costs; /* all 0 if they are not known */
 	/*
-	 * Counting took much of the time in which it ran, so the program was slower than it is
+	 * Counting took much of the program's CPU time, so the program was slower than it is
 	 * otherwise: its rates are higher.
 	 */
 	bool is_slowed;

@@ -30,7 +30,7 @@ enum {
 };
 
 /* A program that uses less of a core than this is idle. */
-static const double IDLE = 0.002;
+static const double IDLE = 0.01;
 
 /* What a profile is about, in text and in JSON, and the option of `profile`. */
 static const struct {
