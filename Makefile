@@ -213,7 +213,7 @@ deps: ## install what building and testing need (Debian's packages)
 # job a processor unless somebody said how many.
 jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$$(nproc))
 .PHONY: demo check
-demo: deps ## the main job end to end: build, start an OCaml service, toggle and count its probes
+demo: deps ## the main job end to end: build, start an OCaml service, report on it, toggle and count its probes
 	+@$(MAKE) --no-print-directory $(jobs) all ocaml demo-service
 	@tools/demo $(O)
 check: deps ## build everything and run all tests

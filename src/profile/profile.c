@@ -451,6 +451,18 @@ const char *profile_kind_name(enum profile_kind kind)
 	return names[kind];
 }
 
+const char *profile_empty_text(enum profile_kind kind)
+{
+	static const char *const texts[] = {
+		[PROFILE_CPU] = "no thread ran",
+		[PROFILE_WAITS] = "no thread waited and ran again",
+		[PROFILE_WORDS] = "no minor heap ran out, and no large blocks were allocated",
+		[PROFILE_GC] = "the collector did not run",
+	};
+
+	return texts[kind];
+}
+
 /* ---- functions ------------------------------------------------------------------------------ */
 
 /* One occurrence of a frame in a stack, for sorting by function. */

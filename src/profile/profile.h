@@ -150,6 +150,8 @@ bool profile_knows_collector(const struct profile *profile);
 
 /* Return "cpu", "wait", "alloc" or "gc". */
 const char *profile_kind_name(enum profile_kind kind);
+/* Return why a profile of KIND has no samples: "no thread ran". */
+const char *profile_empty_text(enum profile_kind kind);
 
 /* Return true if profiles of KIND consist of samples that are taken at a rate. */
 static inline bool profile_is_sampled(enum profile_kind kind)

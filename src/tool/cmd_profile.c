@@ -557,12 +557,6 @@ static struct profile_report report_of(const struct options *options,
 
 static int report_profile(struct profile_session *s)
 {
-	static const char *const nothing[] = {
-		[PROFILE_CPU] = "no thread ran",
-		[PROFILE_WAITS] = "no thread waited and ran again",
-		[PROFILE_WORDS] = "no minor heap ran out, and no large blocks were allocated",
-		[PROFILE_GC] = "the collector did not run",
-	};
 	char title[PATH_MAX + 64];
 	struct profile_report what = report_of(s->options, s->own, title);
 	struct profile_reading reading;
@@ -589,7 +583,7 @@ static int report_profile(struct profile_session *s)
 	err = profile_report(s->options->ctx, &what, &profile);
 	s->is_empty = !profile.samples;
 	if (s->is_empty && !s->options->quiet)
-		say("no samples: %s", nothing[s->own->spec.kind]);
+		say("no samples: %s", profile_empty_text(s->own->spec.kind));
 	profile_free(&profile);
 	return err;
 }

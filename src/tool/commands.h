@@ -25,7 +25,7 @@ const struct tool_command *find_command(const char *name);
 
 extern const struct command command_annotate, command_attach, command_bpftrace, command_detach,
 	command_doctor, command_functions, command_gc, command_info, command_list, command_memprof,
-	command_profile, command_read, command_trace;
+	command_profile, command_read, command_report, command_trace;
 
 /*
  * Completion for shells: print the candidates for the last of the N WORDS after "ocaml-probes". See

@@ -31,6 +31,7 @@ const struct tool_command tool_commands[] = {
 	{ "memprof", &help_memprof, &command_memprof },
 	{ "profile", &help_profile, &command_profile },
 	{ "read", &help_read, &command_read },
+	{ "report", &help_report, &command_report },
 	{ "serve", &help_serve, NULL },
 	{ "top", &help_top, NULL },
 	{ "trace", &help_trace, &command_trace },
@@ -148,6 +149,9 @@ int main(int argc, char **argv)
 	}
 	if (strcmp(name, "complete") == 0)
 		return flush_stdout(complete(argc - 2, argv + 2));
+	/* `ocaml-probes PID` is short for `ocaml-probes report PID`. */
+	if (is_number(name))
+		return flush_stdout(run_command(&command_report, argc, argv));
 	command = find_command(name);
 	if (!command)
 		return unknown_command(name);

@@ -637,11 +637,9 @@ static int prepare_meter(struct measure_session *s, struct ocp_process **procs, 
 	return err ? err : ocp_meter_open(s->meter);
 }
 
-int measure_open(struct measure_session *s, struct options *options, struct ocp_process **procs,
-		 size_t n)
+int measure_prepare(struct measure_session *s, struct options *options, struct ocp_process **procs,
+		    size_t n)
 {
-	int err;
-
 	*s = (struct measure_session){
 		.options = options,
 		.progress = isatty(STDERR_FILENO) && !options->quiet && !options->interval_ns,
@@ -649,7 +647,14 @@ int measure_open(struct measure_session *s, struct options *options, struct ocp_
 			  : options->csv ? &csv_writer
 					 : &table_writer,
 	};
-	err = prepare_meter(s, procs, n);
+	return prepare_meter(s, procs, n);
+}
+
+int measure_open(struct measure_session *s, struct options *options, struct ocp_process **procs,
+		 size_t n)
+{
+	int err = measure_prepare(s, options, procs, n);
+
 	return err ? say_error(options->ctx, err) : EXIT_DONE;
 }
 

@@ -60,6 +60,12 @@ struct measure_session {
 int measure_open(struct measure_session *s, struct options *options, struct ocp_process **procs,
 		 size_t n);
 /*
+ * Like measure_open(), but print no error. Returns 0, or a negative errno with the message in the
+ * ctx of OPTIONS.
+ */
+int measure_prepare(struct measure_session *s, struct options *options, struct ocp_process **procs,
+		    size_t n);
+/*
  * Create and open the BPF meter that measures what OPTIONS request. Messages go to CTX. The caller
  * frees the meter, also after an error.
  */

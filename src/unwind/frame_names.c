@@ -509,6 +509,16 @@ static int set_item_of(struct frame_names *names, const struct function *functio
 	return set_item(names, function_text(function, text), frame);
 }
 
+/* Return true if FULL_NAME is that of a function of OCaml's standard library. */
+static bool is_of_stdlib(const char *full_name)
+{
+	static const char unit[] = "Stdlib";
+	const size_t bytes = sizeof(unit) - 1;
+
+	return strncmp(full_name, unit, bytes) == 0 &&
+	       (!full_name[bytes] || full_name[bytes] == '.');
+}
+
 /*
  * Name FRAME after PATH, the path of a function in OCaml's debug information. FUNCTION contains the
  * code of FRAME; NULL: unknown, or FRAME's function is inlined.
@@ -522,12 +532,16 @@ static int name_ocaml(struct frame_names *names, const struct file_names *of, co
 
 	if (function && !function->is_initialiser) {
 		frame->function = function->name;
+		frame->is_stdlib = is_of_stdlib(function->full_name);
 		return set_item_of(names, function, frame);
 	}
-	if (!ocaml_name_of_debuginfo(path, name, &short_at))
+	if (!ocaml_name_of_debuginfo(path, name, &short_at)) {
 		frame->function = keep_text(names, path);
-	else if (of->functions && !function)
-		found = functions_find_exact(of->functions, name, &n);
+	} else {
+		frame->is_stdlib = is_of_stdlib(name);
+		if (of->functions && !function)
+			found = functions_find_exact(of->functions, name, &n);
+	}
 	if (found)
 		frame->function = found[0]->name;
 	else if (!frame->function)
@@ -685,6 +699,7 @@ static int name_function(struct frame_names *names, const struct function *funct
 	char unit[OCAML_NAME_BYTES];
 
 	frame->function = function->name;
+	frame->is_stdlib = is_of_stdlib(function->full_name);
 	if (function->is_initialiser) {
 		snprintf(unit, sizeof(unit), "%.*s",
 			 (int)(function->path_bytes - (function->name - function->full_name)),

@@ -34,6 +34,8 @@ struct named_frame {
 	uint32_t start_char, end_char;
 	enum frame_kind kind;
 	bool is_inlined; /* the function is inlined into the function of the next frame */
+	/* The function is one of OCaml's standard library, whose names omit "Stdlib.". */
+	bool is_stdlib;
 	/*
 	 * The item (see program/item.h) that measures the function: "fn:Service.find",
 	 * "fn:Service.find/531"; NULL: unknown.

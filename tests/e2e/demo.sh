@@ -13,6 +13,8 @@ test_demo() {
 	need_counting
 	rm -f "$O/leak.html"
 	"$ROOT/tools/demo" "$O" >"$TMP/out" 2>"$TMP/err" || fail "$(cat "$TMP/out" "$TMP/err")"
+	matches "$(grep -m 1 -A 1 '^\$ ' "$TMP/out")" "^\\$ ocaml-probes report -pid [0-9]+
+$O/tests/ocaml/service: pid [0-9]+, OCaml "
 	grep -qx 'request_start disabled' "$TMP/out"
 	grep -q 'request [0-9]* for [0-9]* is done' "$TMP/out"
 	(($(awk '$1 == "request_done" && NF == 3 { print $2 }' "$TMP/out") > 100)) || fail "$(<"$TMP/out")"

@@ -15,6 +15,7 @@ TEST_TIMEOUT=1800
 KNOWN='(N of N|all N|the) places? (are|is) single-stepped: N us per hit, others N us
 (counting|measuring) N probes? \(N sites?\) of (pid N|every process that runs it.*)
 (sampling the CPU N times a second|sampling allocation|recording the waits): (pid N|N process(es)? that runs? it now, and all later ones)
+measuring pid N for N s
 no samples: (no thread ran|no thread waited and ran again|no minor heap ran out, and no large blocks were allocated|the collector did not run)
 N process(es)? cannot be inspected .*
 kept: ocaml-probes read .* \| ocaml-probes detach .*
@@ -96,6 +97,8 @@ check_all() { # EXE FUNCTIONS
 	check_attach "$exe" "$functions"
 	runs 0 '' gc "$TARGET" --for 300ms
 	runs 0 '' gc "$TARGET" --interval 100ms --for 300ms --json
+	runs 0 '' report "$TARGET"
+	runs 0 '' "$TARGET" --for 500ms --json
 	check_profiles "$exe"
 	runs 1 "$STRIPPED" annotate "$TARGET" list.ml --for 100ms
 	runs 1 'pid N: is not linked with ocaml-probes.memprof' memprof "$TARGET" --for 100ms

@@ -3,7 +3,7 @@
 #   NAME         position-independent, probes converted	  NAME_nopie   the same, not PIE
 #   NAME_plain   not converted: all probes dormant	  NAME_byte    bytecode
 #   NAME_bare    compiled without any probe
-#   busy, compared, counted_plain_nopie, floats, floats_plain, reborn, steady
+#   busy, compared, counted_plain_nopie, floats, floats_plain, reborn, reported, steady
 #
 # and the example service, built by dune.
 ocaml_tests := args counted forking loop queries places requests
@@ -57,6 +57,8 @@ $(eval $(call ocaml_program,steady,,ocamlopt,$(ocaml_with_probes) $(ocaml_conver
 
 ocaml-tests: $(ocaml_out)/reborn
 $(eval $(call ocaml_program,reborn,,ocamlopt,$(ocaml_with_probes) $(ocaml_converting)))
+ocaml-tests: $(ocaml_out)/reported
+$(eval $(call ocaml_program,reported,,ocamlopt,$(ocaml_with_probes) $(ocaml_converting)))
 ocaml-tests: $(ocaml_out)/hundred
 $(eval $(call ocaml_program,hundred,,ocamlopt,$(ocaml_with_probes) $(ocaml_converting)))
 
