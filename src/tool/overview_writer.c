@@ -197,9 +197,13 @@ static void print_collector_share(const struct overview *o)
 		overview_line_print(&line, o, "profile", " --gc");
 		return;
 	}
-	overview_add(&line, "collector: %.1f%% of %" PRIu64 " CPU samples (minor %.1f, major %.1f)",
+	overview_add(&line, "collector: %.1f%% of %" PRIu64 " CPU samples (minor %.1f, major %.1f",
 		     (double)time->collector * percent, time->samples,
 		     (double)time->minor * percent, (double)time->major * percent);
+	if (time->collector > time->minor + time->major)
+		overview_add(&line, ", other %.1f",
+			     (double)(time->collector - time->minor - time->major) * percent);
+	overview_add(&line, ")");
 	overview_line_print(&line, o, "profile", " --gc");
 }
 
@@ -279,7 +283,8 @@ static void add_samples(struct overview_line *line, const struct overview_profil
 	char time[TIME_BYTES];
 
 	if (waits)
-		overview_add(line, ": %s", print_time(time, (double)profile->value));
+		overview_add(line, ": %s, the sum of all threads",
+			     print_time(time, (double)profile->value));
 	else
 		overview_add(line, ": %" PRIu64 " sample%s", profile->samples,
 			     plural(profile->samples));
