@@ -30,7 +30,7 @@ report_requests() { # N [COMMAND...] -- FLAG...
 	await_reading
 	grep '^[a-z]* [0-9]*$' "$(output_of)" >"$TMP/books"
 	kill -INT "$REPORT"
-	wait "$REPORT" || fail "status $?: $(cat "$TMP/err")"
+	wait "$REPORT" || fail "status $?: $(<"$TMP/err")"
 }
 
 start_reported() { # [COMMAND...]
@@ -104,10 +104,10 @@ test_books_without_bpf() {
 	report_that '"lacks CAP_BPF and CAP_PERFMON" in report["no_bpf"]' '"lacks CAP_BPF" in report["alloc"]["why"]' \
 		'report["alloc"]["functions"] == []' 'report["cpu"]["engine"] == "ptrace"' 'report["probes"]["engine"] == "inside"'
 	# The short form, and the program by its file.
-	"${AS_USER[@]}" "$TOOL" "$TARGET" --for 10ms >"$TMP/short" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	"${AS_USER[@]}" "$TOOL" "$TARGET" --for 10ms >"$TMP/short" 2>"$TMP/err" || fail "$(<"$TMP/err")"
 	matches "$(head -n 1 "$TMP/short")" "^$TMP/reported: pid $TARGET, OCaml $(ocamlfind ocamlopt -version), "
 	finds "^without BPF: .*lacks CAP_BPF" "$TMP/short"
-	"${AS_USER[@]}" "$TOOL" report --exe "$TMP/reported" --for 10ms >"$TMP/long" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	"${AS_USER[@]}" "$TOOL" report --exe "$TMP/reported" --for 10ms >"$TMP/long" 2>"$TMP/err" || fail "$(<"$TMP/err")"
 	eq "$(head -n 1 "$TMP/long")" "$(head -n 1 "$TMP/short")" "by file"
 	eq "$("${AS_USER[@]}" "$TOOL" info --sites -pid "$TARGET" | grep -c inside || :)" 0 "sites that count inside"
 	eq "$(sed -n 's/^TracerPid:.//p' "/proc/$TARGET/status")" 0 "its tracer"
@@ -133,23 +133,24 @@ test_text() {
 		read -r _ verb rest <<<"$line"
 		[[ $verb =~ ^(info|functions)$ ]] || rest="$rest --for 1ms"
 		# shellcheck disable=SC2086 # words of a command
-		"$TOOL" "$verb" $rest >"$TMP/deeper" 2>&1 || fail "$line: status $?: $(cat "$TMP/deeper")"
+		"$TOOL" "$verb" $rest >"$TMP/deeper" 2>&1 || fail "$line: status $?: $(<"$TMP/deeper")"
 		asserted
 	done <"$TMP/commands"
 }
 
-# A program that only waits is called idle, and says nothing of what it does not do.
+# A program that only waits is called idle, and the report is silent about what it does not do. The runtime's thread that ticks
+# runs for some microseconds 20 times a second: a sample may be of it.
 test_idle() {
 	need_counting
 	start_reported "$REPORTED" idle
-	"$TOOL" report "$TARGET" --for 500ms >"$TMP/out" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
-	matches "$(cat "$TMP/out")" 'CPU: 0\.[0-9]% of a core in 0\.5 s: the program is idle, [0-9]+ threads waited the whole time'
-	finds '^collections: none in 0\.5 s ' "$TMP/out"
+	"$TOOL" report "$TARGET" --for 500ms >"$TMP/out" 2>"$TMP/err" || fail "$(<"$TMP/err")"
+	matches "$(<"$TMP/out")" 'CPU: 0\.[0-9]% of a core in [0-9.]+ s: the program is idle, [0-9]+ threads waited the whole time'
+	finds '^collections: none in [0-9.]* s ' "$TMP/out"
 	finds '^heap: .*, unchanged; allocated 0 B/s ' "$TMP/out"
-	finds '^CPU time: no thread ran ' "$TMP/out"
+	finds -E '^CPU time: (no thread ran|[0-9] samples?, too few for exact shares) ' "$TMP/out"
 	finds '^allocation: no minor heap ran out, and no large blocks were allocated$' "$TMP/out"
 	finds '^probes: 2, 0 hits ' "$TMP/out"
-	! finds 'pairs\|collector:' "$TMP/out" || fail "$(cat "$TMP/out")"
+	! finds 'pairs\|collector:' "$TMP/out" || fail "$(<"$TMP/out")"
 }
 
 # A program that does nothing but pass a probe: counting ends when its part of the budget is used up, and the rate is that of the
@@ -158,17 +159,17 @@ test_budget() {
 	need_counting
 	start_target "$O/tests/ocaml/busy" hits
 	wait_for 'has_text "$(output_of)" "rate "'
-	"$TOOL" report "$TARGET" --for 500ms >"$TMP/out" 2>"$TMP/err" || fail "$(cat "$TMP/err")"
+	"$TOOL" report "$TARGET" --for 500ms >"$TMP/out" 2>"$TMP/err" || fail "$(<"$TMP/err")"
 	finds '^probes: 3, .*, at least [0-9.]*/s in the first 0\.[0-9][0-9] s' "$TMP/out"
 	finds '^  *[0-9.]*/s  hit$' "$TMP/out"
-	! finds 'cost the program 0\.00%' "$TMP/out" || fail "$(cat "$TMP/out")"
+	! finds 'cost the program 0\.00%' "$TMP/out" || fail "$(<"$TMP/out")"
 }
 
 refused() { # STATUS MESSAGE FLAG...
 	local status=0
 	"$TOOL" report "${@:3}" >"$TMP/out" 2>"$TMP/err" || status=$?
 	eq "$status $(head -n 1 "$TMP/err")" "$1 ocaml-probes: $2" "report ${*:3}"
-	eq "$(cat "$TMP/out")" "" "the output"
+	eq "$(<"$TMP/out")" "" "the output"
 }
 
 test_refused() {
@@ -178,7 +179,7 @@ test_refused() {
 	start_target bash -c 'read -r'
 	await_reading
 	refused "$(status_of info)" "$(message_of info)" -pid "$TARGET"
-	matches "$(cat "$TMP/err")" "not an OCaml program"
+	matches "$(<"$TMP/err")" "not an OCaml program"
 	start_reported "$REPORTED" idle
 	kill -KILL "$TARGET"
 	wait "$TARGET" 2>/dev/null || :
@@ -209,7 +210,7 @@ test_end_of_the_process() {
 	await_line 'done'
 	kill -KILL "$TARGET"
 	wait "$TARGET" 2>/dev/null || :
-	wait "$REPORT" || fail "status $?: $(cat "$TMP/err")"
+	wait "$REPORT" || fail "status $?: $(<"$TMP/err")"
 	finds "^ocaml-probes: pid $TARGET has ended\$" "$TMP/err"
 	: >"$TMP/books"
 	report_that 'hits("request_start") == 100' 'functions("alloc")[0] == "Reported.keeper"'
@@ -236,7 +237,7 @@ test_sigkill() {
 		await_line 'done'
 		finds '^requests 500$' "$(output_of)"
 		eq "$(sed -n 's/^TracerPid:.//p' "/proc/$TARGET/status")" 0 "its tracer"
-		"$TOOL" doctor --fix -pid "$TARGET" >"$TMP/doctor" 2>&1 || fail "$(cat "$TMP/doctor")"
+		"$TOOL" doctor --fix -pid "$TARGET" >"$TMP/doctor" 2>&1 || fail "$(<"$TMP/doctor")"
 		tell 'run 100'
 		await_line 'requests 600'
 	done
