@@ -608,6 +608,8 @@ int ocp_meter_open(struct ocp_meter *meter)
 		meter_start_calibration_early(meter);
 	if (!err)
 		err = add_all_files(meter, &n_sites);
+	if (!err)
+		err = meter_drop_left_out(meter, &n_sites);
 	has_none_yet = !err && meter_has_none_yet(meter);
 	if (has_none_yet)
 		err = meter_check_can_load(meter);

@@ -195,6 +195,12 @@ int meter_find_code(struct ocp_meter *meter, const struct ocp_program *prog, pid
 		    struct code_probes **out);
 int meter_add_files_without_probes(struct ocp_meter *meter, pid_t pid, size_t *n_new);
 /*
+ * After all files were added, remove the functions whose sites are all left out: a row without hits
+ * would say that they were not called. Set *N_SITES to the number of sites that remain, if that has
+ * changed. Return -EBADMSG, with a message, if nothing remains.
+ */
+int meter_drop_left_out(struct ocp_meter *meter, size_t *n_sites);
+/*
  * Return true if sites may have conditions, which is the case if phases of the garbage collector
  * are requested.
  */

@@ -557,6 +557,32 @@ static int meter_leave_out_changed(struct ocp_meter *meter, pid_t pid, const str
 	return err;
 }
 
+int meter_drop_left_out(struct ocp_meter *meter, size_t *n_sites)
+{
+	struct site_table *table = &meter->table;
+	size_t n = 0;
+	int err;
+
+	for (size_t i = 0; i < table->n_sites; i++)
+		if (table->sites[i].is_left_out)
+			table->probes[table->sites[i].probe_index].is_left_out = true;
+	for (size_t i = 0; i < table->n_sites; i++)
+		if (table->sites[i].file != NO_FILE && !table->sites[i].is_left_out)
+			table->probes[table->sites[i].probe_index].is_left_out = false;
+	for (size_t i = 0; i < table->n_probes; i++)
+		n += table->probes[i].is_left_out;
+	if (!n)
+		return 0;
+	err = site_table_drop_left_out(table);
+	*n_sites = site_table_count(table);
+	if (!err && !table->n_probes)
+		err = ctx_error(meter->ctx, -EBADMSG,
+				"%s: all functions that match have other code in memory than in "
+				"their file: perhaps they are counted inside",
+				meter_where(meter));
+	return err;
+}
+
 /* ---- files without probes ------------------------------------------------------------------- */
 
 /*
