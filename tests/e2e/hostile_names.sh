@@ -63,6 +63,7 @@ test_names_of_files_and_processes() {
 	run_plain 0 attach -pid "$TARGET" --time work_start,work_stop --slower 1ns --limit 3 --for 300ms
 	run_plain 0 top -pid "$TARGET" --batch 1
 	run_plain 0 profile -pid "$TARGET" --off-cpu --for 300ms
+	run_plain 0 report -pid "$TARGET" --for 300ms
 	run_plain 0 bpftrace -pid "$TARGET" count tick
 	grep -q '^# Counts .*INJECTED' "$TMP/out" || fail "the comment has another path: $(<"$TMP/out")"
 	run_plain 1 gc -pid "$TARGET"
