@@ -180,7 +180,7 @@ test_forked_children() {
 	have_child
 	matches "$("$TOOL" doctor -pid "$CHILD" -fix)" 'fixed: 5 sites restored'
 	eq "$(memory_of "$CHILD")" "${MEMORY_BEFORE[$TARGET]}" "text and semaphores of the child"
-	"$TOOL" doctor -pid "$TARGET" | finds 'sites count inside'
+	"$TOOL" doctor -pid "$TARGET" | finds 'sites counted inside'
 	counted_rounds=$ROUNDS
 	let_child_run
 	order 'threads 1 1000'
