@@ -47,7 +47,7 @@ bool is_own_function(const struct named_frame *frame)
 	return true;
 }
 
-/* Return the innermost own function of STACK, or NULL if STACK has none. */
+/* Return the innermost own function of STACK, or NULL if STACK contains no own function. */
 static const struct named_frame *own_function_of(const struct named_stack *stack)
 {
 	for (size_t i = stack->n; i-- > 0;)

@@ -251,7 +251,7 @@ static bool thread_is_in_window(struct stacks *stacks, pid_t tid)
 	       stacks_may_use(stacks, regs.rsp);
 }
 
-/* Return true if CHECK returns true for a thread, or if there is no memory. */
+/* Return true if CHECK returns true for at least one thread, or if memory is short. */
 static bool any_thread(const struct tracee *tracee, struct stacks *stacks,
 		       bool (*check)(struct stacks *stacks, pid_t tid))
 {
