@@ -225,7 +225,7 @@ static int fix_inside(const struct options *options)
 		err = inside_detach(inside);
 	inside_close(inside);
 	if (!err && counts_inside(&counted) && !options->json)
-		printf("fixed: %s restored, which counted inside the process\n",
+		printf("fixed: %s restored, which were counted inside the process\n",
 		       counted_text(text, &counted));
 	return err;
 }

@@ -35,10 +35,10 @@ static bool find_stop(const struct ocp_process *proc, const char *start, char st
 	for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++) {
 		const size_t end = strlen(endings[i].start);
 
-		/* A separator, such as '_', precedes the ending. */
+		/* A name has only letters, digits and '_' (program/program.c). */
 		if (bytes < end + 2 || bytes + 8 > NAME_BYTES ||
 		    strcmp(start + bytes - end, endings[i].start) != 0 ||
-		    !strchr("_.-:", start[bytes - end - 1]))
+		    start[bytes - end - 1] != '_')
 			continue;
 		snprintf(stop, NAME_BYTES, "%.*s%s", (int)(bytes - end), start, endings[i].stop);
 		if (has_probe(proc, stop))

@@ -55,7 +55,7 @@ struct overview_probes {
 struct overview {
 	pid_t pid;
 	const char *exe;
-	unsigned long threads;	    /* at the start */
+	unsigned long threads;	    /* when they were counted last */
 	int64_t span_ns;	    /* how long the CPU time was measured */
 	int64_t cpu_ns;		    /* the CPU time of the process in this time; -1: not known */
 	double cost_ns;		    /* what measuring has cost the process */

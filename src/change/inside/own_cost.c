@@ -80,8 +80,13 @@ struct own {
 	struct inside_role roles[SITES];
 	uint8_t *map; /* the mapping of the data (rw-) and, behind it, the code (r-x); NULL: none */
 	uint64_t code_off; /* the offset, in the block, of the code of the sites */
-	bool of_windows;   /* the first site is a window, and there is no other one */
 };
+
+/* Return true if the first site is a window. There is no other site then. */
+static bool is_of_windows(const struct own *own)
+{
+	return own->sites[0].window != NULL;
+}
 
 /* ---- the block ------------------------------------------------------------------------------ */
 
@@ -235,13 +240,13 @@ static int build(struct own *own)
 		own->inside->sites[i] = (struct block_site){
 			.addr = own->sites[i].addr,
 			.opcode = SITE_OFF,
-			.gate = own->of_windows ? BLOCK_GATE_NONE : BLOCK_GATE_PRIVATE,
+			.gate = is_of_windows(own) ? BLOCK_GATE_NONE : BLOCK_GATE_PRIVATE,
 		};
 	}
 	err = build_block(own->inside, &own->build);
 	if (err)
 		return err;
-	if (own->of_windows)
+	if (is_of_windows(own))
 		write_functions_with_windows(own, code);
 	else
 		write_functions_with_sites(own, code);
@@ -252,7 +257,7 @@ static int build(struct own *own)
 
 static int passes(const struct own *own)
 {
-	return own->of_windows ? RECURSIVE_PASSES : PASSES_A_BATCH;
+	return is_of_windows(own) ? RECURSIVE_PASSES : PASSES_A_BATCH;
 }
 
 /*
@@ -291,7 +296,7 @@ static void keep_least(double *least, double value, bool is_first)
  */
 static void time_all(const struct own *own, struct own_cost *cost)
 {
-	const double hits = passes(own) * (double)(own->of_windows ? CALLS_OF_PASS : SITES);
+	const double hits = passes(own) * (double)(is_of_windows(own) ? CALLS_OF_PASS : SITES);
 	double off_ns = 0, on_ns = 0, pair_ns = 0;
 
 	for (int i = 0; i < N_BATCHES; i++) {
@@ -316,7 +321,6 @@ int own_cost_measure(struct ocp_ctx *ctx, enum own_cost_of of, unsigned int dept
 	const bool by_key = of == OWN_COST_TIMING_BY_KEY, times = of == OWN_COST_TIMING || by_key;
 	const bool of_windows = of == OWN_COST_COUNTING_WINDOWS;
 	struct own own = {
-		.of_windows = of_windows,
 		.spec = { .n_sites = of_windows ? 1 : SITES,
 			  .n_pairs = times,
 			  .depth = depth,
