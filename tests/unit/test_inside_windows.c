@@ -4,9 +4,11 @@
  * waited for. The window is this file's own code, in a child.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -83,7 +85,37 @@ static void run_child(void)
 	_exit(0);
 }
 
-static void start_child(struct child *child)
+enum { STACK_BYTES = 64 << 10, PAGE_BYTES = 4096, GUARD_INSTALL = 102 };
+
+static void *run_on_stack(void *unused)
+{
+	(void)unused;
+	run_child();
+	return NULL;
+}
+
+/*
+ * Run the child on a stack whose mapping goes on behind a guard page that /proc/PID/maps does not
+ * show, as the C library makes stacks since 2.42, with Linux 6.13 or newer (MADV_GUARD_INSTALL).
+ */
+static void run_below_guard(void)
+{
+	uint8_t *stack = mmap(NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pthread_attr_t attributes;
+	pthread_t thread;
+
+	if (stack == MAP_FAILED ||
+	    (madvise(stack + STACK_BYTES, PAGE_BYTES, GUARD_INSTALL) != 0 && errno != EINVAL) ||
+	    pthread_attr_init(&attributes) != 0 ||
+	    pthread_attr_setstack(&attributes, stack, STACK_BYTES) != 0 ||
+	    pthread_create(&thread, &attributes, run_on_stack, NULL) != 0)
+		_exit(4);
+	pthread_join(thread, NULL);
+	_exit(5);
+}
+
+static void start_child(struct child *child, void (*run)(void))
 {
 	int to[2], from[2];
 
@@ -101,7 +133,7 @@ static void start_child(struct child *child)
 	ends[1] = from[1];
 	if (!child->pid) {
 		close(to[1]);
-		run_child();
+		run();
 	}
 	close(to[0]);
 	close(from[1]);
@@ -146,7 +178,7 @@ TEST(a_thread_that_returns_into_a_window_is_waited_for)
 	struct child child;
 	uint64_t hits = 0;
 
-	start_child(&child);
+	start_child(&child, run_child);
 	const struct inside_spec spec = { .sites = &child.site, .n_sites = 1 };
 
 	call_until_handler(&child);
@@ -169,12 +201,36 @@ TEST(a_thread_that_returns_into_a_window_is_waited_for)
 	end_child(&child);
 }
 
+TEST(a_stack_may_end_with_a_guard_page)
+{
+	struct inside *inside = NULL;
+	struct child child;
+	uint64_t hits = 0;
+
+	start_child(&child, run_below_guard);
+	const struct inside_spec spec = { .sites = &child.site, .n_sites = 1 };
+
+	/* The thread runs on its stack. */
+	call_until_handler(&child);
+	let_go_on(&child);
+	if (inside_attach(child.ctx, child.pid, &spec, &inside) != 0)
+		fail_msg("attach: %s", ocp_error(child.ctx));
+	call_until_handler(&child);
+	let_go_on(&child);
+	assert_int_equal(inside_read(inside, &hits, NULL), 0);
+	assert_int_equal(hits, 1);
+	assert_int_equal(inside_detach(inside), 0);
+	inside_close(inside);
+	assert_true(is_original(&child));
+	end_child(&child);
+}
+
 TEST(a_window_that_differs_from_its_file_is_left_alone)
 {
 	struct inside *inside = NULL;
 	struct child child;
 
-	start_child(&child);
+	start_child(&child, run_child);
 	const struct inside_spec spec = { .sites = &child.site, .n_sites = 1 };
 
 	child.window[WINDOW_BYTES - 1] ^= 1;

@@ -19,6 +19,7 @@
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/user.h>
+#include <unistd.h>
 #include "base/search.h"
 #include "look/proc_file.h"
 #include "program/program.h"
@@ -189,6 +190,30 @@ static bool follow_frames(struct stacks *stacks, size_t n)
 	return true;
 }
 
+/*
+ * Read the BYTES bytes at ADDR to the chunk. If they reach a guard page, read up to this page, where
+ * the stack of another thread begins: madvise(2), MADV_GUARD_INSTALL, makes guard pages that
+ * /proc/PID/maps does not show. The C library does so since version 2.42. Return the number of
+ * bytes read.
+ */
+static size_t read_stack(struct stacks *stacks, uint64_t addr, size_t bytes)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t n = 0;
+
+	if (memory_try_read(stacks->memory, addr, stacks->chunk, bytes))
+		return bytes;
+	while (n < bytes) {
+		const size_t left = bytes - n, to_page = page - (addr + n) % page;
+		const size_t part = left < to_page ? left : to_page;
+
+		if (!memory_try_read(stacks->memory, addr + n, (uint8_t *)stacks->chunk + n, part))
+			break;
+		n += part;
+	}
+	return n;
+}
+
 static bool stack_may_use(struct stacks *stacks, uint64_t sp)
 {
 	const struct mapping *m = maps_find(stacks->maps, sp);
@@ -202,12 +227,14 @@ static bool stack_may_use(struct stacks *stacks, uint64_t sp)
 		addr = m->start;
 	while (addr < end) {
 		const size_t bytes = end - addr < CHUNK_BYTES ? end - addr : CHUNK_BYTES;
-		const size_t n = bytes / sizeof(uint64_t);
+		const size_t read = read_stack(stacks, addr, bytes);
+		const size_t n = read / sizeof(uint64_t);
 
-		if (!memory_try_read(stacks->memory, addr, stacks->chunk, bytes) ||
-		    has_word(stacks->chunk, n, stacks->start, stacks->end) ||
+		if (!read || has_word(stacks->chunk, n, stacks->start, stacks->end) ||
 		    !follow_frames(stacks, n))
 			return true;
+		if (read < bytes)
+			return false;
 		addr += bytes < CHUNK_BYTES ? bytes : bytes - overlap;
 	}
 	return false;
