@@ -82,6 +82,25 @@ struct code_flow *code_file_flow(const struct code_file *file)
 	return file->flow;
 }
 
+int code_file_function(struct code_file *file, uint64_t va, size_t n, struct code_bytes *out)
+{
+	const size_t next = SEARCH(i, file->n_entries, file->entries[i] <= va);
+	const uint64_t end = va + n;
+	uint64_t gap = 0;
+	int err;
+
+	if (next < file->n_entries && file->entries[next] > end)
+		gap = file->entries[next] - end;
+	if (gap > CODE_GAP_BYTES)
+		gap = CODE_GAP_BYTES;
+	err = gap ? code_file_bytes(file, true, va, n + gap, out) : -ENODATA;
+	if (err == -ENODATA)
+		return code_file_bytes(file, true, va, n, out);
+	out->n = n;
+	out->n_gap = gap;
+	return err;
+}
+
 bool code_file_is_entry(const struct code_file *file, uint64_t va)
 {
 	const size_t at = SEARCH(i, file->n_entries, file->entries[i] < va);
@@ -100,7 +119,9 @@ static int memory_bytes(const struct code_file *file, uint64_t va, size_t n, str
 		const struct code_bytes *part = &file->parts[i];
 
 		if (holds(part->va, part->n, va, n)) {
-			*out = (struct code_bytes){ part->bytes + (va - part->va), n, va };
+			*out = (struct code_bytes){ .bytes = part->bytes + (va - part->va),
+						    .n = n,
+						    .va = va };
 			return 0;
 		}
 	}
@@ -185,6 +206,6 @@ int code_file_bytes(struct code_file *file, bool is_code, uint64_t va, size_t n,
 		if (err)
 			return err;
 	}
-	*out = (struct code_bytes){ window->bytes + (va - window->va), n, va };
+	*out = (struct code_bytes){ .bytes = window->bytes + (va - window->va), .n = n, .va = va };
 	return 0;
 }

@@ -17,6 +17,11 @@ struct code_bytes {
 	const uint8_t *bytes;
 	size_t n;
 	uint64_t va;
+	/*
+	 * How many bytes of the gap to the next function follow, if these are the bytes of a
+	 * function: see code_file_function(). Otherwise 0.
+	 */
+	size_t n_gap;
 };
 
 struct code_file;
@@ -43,6 +48,13 @@ void code_file_close(struct code_file *file);
  */
 int code_file_bytes(struct code_file *file, bool is_code, uint64_t va, size_t n,
 		    struct code_bytes *out);
+
+/*
+ * Like code_file_bytes() for the code of the function at VA, which has N bytes, and for the gap
+ * between it and the next entry, but for at most CODE_GAP_BYTES of the gap.
+ */
+enum { CODE_GAP_BYTES = 15 };
+int code_file_function(struct code_file *file, uint64_t va, size_t n, struct code_bytes *out);
 
 bool code_file_is_entry(const struct code_file *file, uint64_t va);
 

@@ -68,12 +68,18 @@ static bool decode_full(const struct insn_decoder *decoder, const uint8_t *bytes
 	return ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder->full, bytes, n, &to->insn, to->list));
 }
 
+/* Return true if PART is general register REG or a part of that register. */
+static bool is_same_register(ZydisRegister part, unsigned int reg)
+{
+	return ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, part) ==
+	       (ZydisRegister)(ZYDIS_REGISTER_RAX + reg);
+}
+
 /* Return true if OPERAND is general register REG or a part of that register. */
 static bool is_register(const ZydisDecodedOperand *operand, unsigned int reg)
 {
 	return operand->type == ZYDIS_OPERAND_TYPE_REGISTER &&
-	       ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, operand->reg.value) ==
-		       (ZydisRegister)(ZYDIS_REGISTER_RAX + reg);
+	       is_same_register(operand->reg.value, reg);
 }
 
 /* Return true if OPERAND is a general register of 64 bits, and set *REG to its number. */
@@ -107,6 +113,29 @@ bool insn_writes(const struct insn_decoder *decoder, const uint8_t *bytes, size_
 		 unsigned int reg)
 {
 	return insn_written(decoder, bytes, n) >> reg & 1;
+}
+
+bool insn_reads(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
+		unsigned int reg)
+{
+	enum { OVERWRITING_BITS = 32 }; /* a write of 32 bits clears the upper half */
+	struct full_insn it;
+
+	if (!decode_full(decoder, bytes, n, &it))
+		return true;
+	for (unsigned int i = 0; i < it.insn.operand_count; i++) {
+		const ZydisDecodedOperand *operand = &it.list[i];
+		const bool is_overwritten = operand->actions == ZYDIS_OPERAND_ACTION_WRITE &&
+					    operand->size >= OVERWRITING_BITS;
+
+		if (operand->type == ZYDIS_OPERAND_TYPE_MEMORY &&
+		    (is_same_register(operand->mem.base, reg) ||
+		     is_same_register(operand->mem.index, reg)))
+			return true;
+		if (is_register(operand, reg) && !is_overwritten)
+			return true;
+	}
+	return false;
 }
 
 bool insn_stores(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)

@@ -89,6 +89,13 @@ bool insn_writes(const struct insn_decoder *decoder, const uint8_t *bytes, size_
  */
 uint32_t insn_written(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n);
 
+/*
+ * Return true if the instruction at BYTES[0..N) reads general register REG or a part of it, or
+ * cannot be decoded. An instruction that keeps a part of the register reads it, too.
+ */
+bool insn_reads(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
+		unsigned int reg);
+
 /* Return true if the instruction at BYTES[0..N) writes memory, or cannot be decoded. */
 bool insn_stores(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n);
 

@@ -6,7 +6,20 @@
 
 #include "code/window_copy.h"
 
-enum { PAGE_BYTES = 4096 };
+enum {
+	PAGE_BYTES = 4096,
+	R11 = 11,
+	/*
+	 * OCaml 5 checks at the entry of a function that rsp minus a distance is inside of the
+	 * stack. The distance is the size of the frame plus at least 256 bytes for a function that
+	 * does not check: Stack_threshold in runtime/caml/fiber.h. Such a function has less than
+	 * that left. Assume 72 bytes less, since a callback from C may have pushed an exception
+	 * handler and the link to the C stack: caml_start_program in runtime/amd64.S.
+	 */
+	CHECKED_BYTES = 256,
+	UNCHECKED_BYTES = CHECKED_BYTES - 72,
+	RETURN_ADDRESS_BYTES = 8,
+};
 
 static size_t bytes_after(const struct code_flow *flow, size_t i)
 {
@@ -76,18 +89,56 @@ static bool may_be_inside(const struct code_flow *flow, size_t i, bool is_last)
 }
 
 /*
- * Set *OUT to the window from instruction FIRST to instruction LAST. Return false if these
- * instructions cannot be a window: they are too short, something leads into them, flags are live,
- * or they cannot be copied.
+ * Return true if the instruction at OFF is never executed: in the function, or in the gap behind it.
+ */
+static bool is_unused(const struct code_flow *flow, size_t off)
+{
+	uint32_t i;
+
+	return off >= flow->code.n ||
+	       (code_flow_find(flow, (int64_t)off, &i) && !flow->is_target[i] &&
+		flow->depths[i].kind == DEPTH_NOT_REACHED);
+}
+
+/*
+ * Instruction LAST ends its function or jumps away. Return the size of the padding behind it, at
+ * least N bytes: whole nops that are never executed. Return 0 if there is no such padding. The gap
+ * behind the function is padding if it has nops only.
+ */
+static size_t padding_behind(const struct code_flow *flow, size_t last, size_t n)
+{
+	const size_t start = flow->insns[last].off + flow->insns[last].n_bytes;
+	const size_t end = flow->code.n + flow->code.n_gap;
+	size_t off = start, taken = 0;
+	struct insn insn;
+
+	for (; taken < n || (off >= flow->code.n && off < end); off += insn.n_bytes) {
+		if (!is_unused(flow, off) ||
+		    !insn_decode(&flow->decoder, flow->code.bytes + off, end - off, (uint32_t)off,
+				 &insn) ||
+		    insn.kind != INSN_NOP)
+			return 0;
+		if (taken < n)
+			taken += insn.n_bytes;
+	}
+	return taken;
+}
+
+/*
+ * Set *OUT to the window from instruction FIRST to instruction LAST; padding may follow the end of
+ * the code. Return false if these instructions cannot be a window: they are too short, something
+ * leads into them, flags are live, or they cannot be copied.
  */
 static bool make_window(const struct code_flow *flow, size_t first, size_t last,
 			struct code_window *out)
 {
 	const uint32_t off = flow->insns[first].off;
-	const size_t n = flow->insns[last].off + flow->insns[last].n_bytes - off;
+	size_t n = flow->insns[last].off + flow->insns[last].n_bytes - off;
 	const struct depth *depth = &flow->depths[first];
 	struct window_copy copy;
 
+	if (n < WINDOW_JUMP_BYTES && !code_flow_goes_on(&flow->insns[last]))
+		n += padding_behind(flow, last, WINDOW_JUMP_BYTES - n);
 	if (n < WINDOW_JUMP_BYTES || n > WINDOW_MAX_BYTES ||
 	    (flow->code.va + off) % PAGE_BYTES > PAGE_BYTES - WINDOW_FIRST_BYTES)
 		return false;
@@ -95,7 +146,7 @@ static bool make_window(const struct code_flow *flow, size_t first, size_t last,
 		if (!may_be_inside(flow, i, i == last) || (i > first && flow->is_target[i]))
 			return false;
 	if (!are_flags_dead(flow, first) ||
-	    !window_copy_make(&flow->decoder, flow->code.bytes + off, n, 0, 0, &copy))
+	    !window_copy_make(&flow->decoder, flow->code.bytes + off, n, 0, 0, true, &copy))
 		return false;
 	*out = (struct code_window){ .off = off,
 				     .n_bytes = (uint8_t)n,
@@ -194,8 +245,6 @@ static bool is_safe(const struct code_flow *flow, enum window_language language,
  */
 static bool ends_search(const struct code_flow *flow, enum window_language language, size_t i)
 {
-	enum { R11 = 11 };
-
 	return language == WINDOW_C || !always_continues(&flow->insns[i]) ||
 	       insn_writes(&flow->decoder, code_flow_bytes(flow, i), bytes_after(flow, i), R11);
 }
@@ -229,15 +278,40 @@ static bool find_count_window(const struct code_flow *flow, const struct code_fu
 
 /* ---- where calls end ------------------------------------------------------------------------ */
 
-/* Find the shortest window that ends with instruction EXIT and is executed only as a whole. */
-static bool find_exit_window(const struct code_flow *flow, size_t exit, struct code_window *out)
+/* Return true if an instruction from FIRST to LAST may read the r11 that was set before FIRST. */
+static bool reads_r11(const struct code_flow *flow, size_t first, size_t last)
+{
+	for (size_t i = first; i <= last; i++) {
+		const uint8_t *bytes = code_flow_bytes(flow, i);
+		const size_t n = bytes_after(flow, i);
+
+		if (insn_reads(&flow->decoder, bytes, n, R11))
+			return true;
+		if (insn_writes(&flow->decoder, bytes, n, R11))
+			return false;
+	}
+	return false;
+}
+
+/*
+ * Find the shortest window that ends with instruction EXIT, or with padding behind it, that is
+ * executed only as a whole, and where r11 is not in use.
+ */
+static bool find_exit_window(const struct code_flow *flow, enum window_language language,
+			     size_t exit, struct code_window *out)
 {
 	size_t first = exit, n = flow->insns[exit].n_bytes;
 
 	while (n < WINDOW_JUMP_BYTES && first > 0 && !flow->is_target[first] &&
 	       always_continues(&flow->insns[first - 1]))
 		n += flow->insns[--first].n_bytes;
-	return make_window(flow, first, exit, out);
+	if (!make_window(flow, first, exit, out) || reads_r11(flow, first, exit) ||
+	    (language == WINDOW_OCAML_4 && writes_stack(flow, out, first)))
+		return false;
+	out->n_before = (uint8_t)(flow->insns[exit].off - out->off);
+	out->depth = 0;
+	out->depth_known = true;
+	return true;
 }
 
 static bool is_behind(const struct code_window *window, const struct code_window *before)
@@ -246,17 +320,19 @@ static bool is_behind(const struct code_window *window, const struct code_window
 }
 
 /* Find a window for each exit of FUNCTION. Return NULL, or why an exit has no window. */
-static const char *find_exit_windows(const struct code_flow *flow,
+static const char *find_exit_windows(const struct code_flow *flow, enum window_language language,
 				     const struct code_function *function, struct code_windows *out)
 {
 	const struct code_window *before = &out->count;
 
 	for (size_t i = 0; i < function->n_exits; i++) {
-		struct code_window *window = &out->exits[i];
+		struct code_window *window = &out->exits[out->n_exits];
 		uint32_t number;
 
+		if (function->exits[i].kind == CODE_RAISE)
+			continue;
 		if (!code_flow_find(flow, function->exits[i].off, &number) ||
-		    !find_exit_window(flow, number, window))
+		    !find_exit_window(flow, language, number, window))
 			return "a jump does not fit where it ends";
 		if (!is_behind(window, before))
 			return "its code is too short for two jumps";
@@ -264,6 +340,35 @@ static const char *find_exit_windows(const struct code_flow *flow,
 		out->n_exits++;
 	}
 	return NULL;
+}
+
+/*
+ * If the code at the entry of the function checks that rsp minus a distance is inside of the stack,
+ * return the distance, otherwise 0. The check begins with lea -DISTANCE(%rsp), %r10: see
+ * asmcomp/amd64/emit.mlp of OCaml 5.
+ */
+static int64_t checked_distance(const struct code_flow *flow)
+{
+	static const uint8_t lea[] = { 0x4c, 0x8d, 0x94, 0x24 };
+	int32_t displacement;
+
+	for (size_t i = 0; i < flow->n_insns && always_continues(&flow->insns[i]); i++) {
+		if (flow->insns[i].n_bytes != sizeof(lea) + sizeof(displacement) ||
+		    memcmp(code_flow_bytes(flow, i), lea, sizeof(lea)) != 0)
+			continue;
+		memcpy(&displacement, code_flow_bytes(flow, i) + sizeof(lea), sizeof(displacement));
+		return -(int64_t)displacement;
+	}
+	return 0;
+}
+
+/*
+ * Return true if code that times has WINDOW_STACK_BYTES of an OCaml 5 stack below rsp at WINDOW.
+ */
+static bool has_stack(const struct code_flow *flow, const struct code_window *window)
+{
+	return window->depth + RETURN_ADDRESS_BYTES + WINDOW_STACK_BYTES <= UNCHECKED_BYTES ||
+	       window->depth + CHECKED_BYTES <= checked_distance(flow);
 }
 
 int code_windows_find(struct ocp_ctx *ctx, const struct code_flow *flow,
@@ -281,12 +386,14 @@ int code_windows_find(struct ocp_ctx *ctx, const struct code_flow *flow,
 		out->no_time = "it is C code, whose stack may be in use below rsp where it ends";
 	if (!out->no_time && !out->count.depth_known)
 		out->no_time = "its stack depth is unknown where a jump fits";
+	if (!out->no_time && language == WINDOW_OCAML_5 && !has_stack(flow, &out->count))
+		out->no_time = "the stack may be full where a jump fits";
 	if (out->no_time)
 		return 0;
 	out->exits = calloc(function->n_exits + 1, sizeof(*out->exits));
 	if (!out->exits)
 		return ctx_no_memory(ctx);
-	out->no_time = find_exit_windows(flow, function, out);
+	out->no_time = find_exit_windows(flow, language, function, out);
 	if (out->no_time)
 		code_windows_free(out);
 	return 0;

@@ -15,8 +15,10 @@
  * of this project on the function's place (x86_function.h). So the window of a function is behind
  * both. Other windows are known by their `start`; they are not safe.
  *
- * Code that counts in a window may change r11 and the status flags only. No caller passes a value
- * in r11, and no instruction between the entry and the window writes r11.
+ * Code that counts or times in a window may change r11 and the status flags only. No caller passes
+ * a value in r11, no instruction between the entry and the window writes r11, and no instruction of
+ * an exit's window reads a value that was written to r11 before. Code that times may use the
+ * WINDOW_STACK_BYTES below rsp, if the stack does not end there with a page that is not mapped.
  */
 #ifndef CODE_WINDOW_H
 #define CODE_WINDOW_H
@@ -34,6 +36,7 @@ enum {
 	 * at once.
 	 */
 	WINDOW_FIRST_BYTES = 6,
+	WINDOW_STACK_BYTES = 104,
 	/* the longest window: four instructions of one byte, and one of 15 */
 	WINDOW_MAX_BYTES = WINDOW_JUMP_BYTES - 1 + 15,
 };
@@ -48,7 +51,12 @@ struct code_window {
 	uint32_t off; /* the offset of the first instruction from the entry */
 	uint8_t n_bytes;
 	uint8_t start; /* enum window_start; of an exit: WINDOW_BEHIND_ENTRY, or the entry's */
-	int32_t depth; /* rsp at the entry minus rsp before the window; valid if depth_known */
+	/*
+	 * The size of the instructions that are executed before code times: of an exit's window,
+	 * all but the exit. Otherwise 0.
+	 */
+	uint8_t n_before;
+	int32_t depth; /* rsp at the entry minus rsp where code times; valid if depth_known */
 	bool depth_known;
 };
 
@@ -64,7 +72,8 @@ struct code_windows {
 	struct code_window
 		count; /* each call executes it exactly once; valid if no_count is NULL */
 	/*
-	 * the windows that end with the exits of the function, in their order, if no_time is NULL
+	 * the windows that end with the exits of the function other than raises, in their order, if
+	 * no_time is NULL
 	 */
 	struct code_window *exits;
 	size_t n_exits;

@@ -138,19 +138,30 @@ static bool copy_one(const struct copying *it, const struct insn *insn, bool is_
 	case INSN_JCC:
 		return append_jcc(it, insn, bytes);
 	case INSN_JMP:
-		return is_last && append_jump(it, it->from_va + (uint64_t)insn->value);
+		return append_jump(it, it->from_va + (uint64_t)insn->value);
 	case INSN_CALL:
 	case INSN_CALL_INDIRECT:
 		return is_last && append_call(it, insn, bytes);
 	case INSN_TRAP:
 		return false;
 	default:
-		return (is_last || code_flow_goes_on(insn)) && append_insn(it, insn, bytes);
+		return append_insn(it, insn, bytes);
 	}
 }
 
+static bool are_nops(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
+{
+	struct insn insn;
+
+	for (size_t off = 0; off < n; off += insn.n_bytes)
+		if (!insn_decode(decoder, bytes + off, n - off, (uint32_t)off, &insn) ||
+		    insn.kind != INSN_NOP)
+			return false;
+	return true;
+}
+
 bool window_copy_make(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
-		      uint64_t from_va, uint64_t to_va, struct window_copy *copy)
+		      uint64_t from_va, uint64_t to_va, bool jumps_back, struct window_copy *copy)
 {
 	const struct copying it = { decoder, bytes, from_va, to_va, copy };
 	struct insn insn = { .kind = INSN_OTHER };
@@ -164,8 +175,9 @@ bool window_copy_make(const struct insn_decoder *decoder, const uint8_t *bytes, 
 		copy->insns[copy->n_insns++].to = (uint8_t)copy->n_bytes;
 		if (!copy_one(&it, &insn, off + insn.n_bytes == n))
 			return false;
+		if (!code_flow_goes_on(&insn))
+			return are_nops(decoder, bytes + off + insn.n_bytes,
+					n - off - insn.n_bytes);
 	}
-	if (code_flow_is_call(&insn) || !code_flow_goes_on(&insn))
-		return true;
-	return append_jump(&it, from_va + n);
+	return code_flow_is_call(&insn) || !jumps_back || append_jump(&it, from_va + n);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A copy of the instructions of a window for another address. The copy does what the instructions
- * do in the function, and then jumps to the instruction behind the window.
+ * do in the function.
  */
 #ifndef CODE_WINDOW_COPY_H
 #define CODE_WINDOW_COPY_H
@@ -36,12 +36,14 @@ struct window_copy {
 };
 
 /*
- * Copy the instructions BYTES[0..N), which are at FROM_VA, for the address TO_VA. A call must be
- * the last instruction; its copy pushes the return address of the original, so that all who read
- * return addresses find the one that they know. Return false if an instruction cannot be copied,
- * or if the distance between the two addresses is too large.
+ * Copy the instructions BYTES[0..N), which are at FROM_VA, for the address TO_VA. Only nops may
+ * follow a jump or a return; they are not copied. A call must be the last instruction; its copy
+ * pushes the return address of the original, so that all who read return addresses find the one
+ * that they know. If execution continues behind the last instruction, and if JUMPS_BACK, the copy
+ * ends with a jump to the instruction behind BYTES. Return false if an instruction cannot be
+ * copied, or if the distance between the two addresses is too large.
  */
 bool window_copy_make(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
-		      uint64_t from_va, uint64_t to_va, struct window_copy *copy);
+		      uint64_t from_va, uint64_t to_va, bool jumps_back, struct window_copy *copy);
 
 #endif

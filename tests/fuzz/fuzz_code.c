@@ -101,8 +101,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 	copy = malloc(n - 1);
 	require(copy != NULL);
 	memcpy(copy, bytes + 1, n - 1);
-	all = (struct code_bytes){ copy, n - 1, VA };
-	code = (struct code_bytes){ copy, bytes[0] < n - 1 ? n - 1 - bytes[0] : n - 1, VA };
+	all = (struct code_bytes){ .bytes = copy, .n = n - 1, .va = VA };
+	code = (struct code_bytes){ .bytes = copy,
+				    .n = bytes[0] < n - 1 ? n - 1 - bytes[0] : n - 1,
+				    .va = VA };
 	for (uint64_t i = 0; i < N_ENTRIES; i++)
 		entries[i] = VA - 8 + 8 * i * copy[0];
 	require(code_file_open_memory(ctx, &all, 1, entries, N_ENTRIES, &file) == 0);

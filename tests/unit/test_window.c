@@ -219,7 +219,8 @@ TEST(a_call_is_the_end_of_a_window)
 	assert_int_equal(it.n_exits, 1);
 	assert_window(&it.exits[0], calls_last_back - calls_last, (long)SIZE(calls_last),
 		      WINDOW_BEHIND_ENTRY);
-	assert_int_equal(it.exits[0].depth, 8);
+	assert_int_equal(it.exits[0].n_before, 4);
+	assert_int_equal(it.exits[0].depth, 0);
 	code_windows_free(&it);
 }
 
@@ -258,7 +259,7 @@ static bool copies(const char *bytes, size_t n, uint64_t from, uint64_t to,
 	bool made;
 
 	assert_true(insn_decoder_init(&decoder));
-	made = window_copy_make(&decoder, (const uint8_t *)bytes, n, from, to, copy);
+	made = window_copy_make(&decoder, (const uint8_t *)bytes, n, from, to, true, copy);
 	insn_decoder_free(&decoder);
 	return made;
 }
@@ -283,10 +284,20 @@ TEST(what_cannot_be_copied)
 	assert_false(copies("\x0f\x0b\x90\x90\x90", 5, here, there, &copy));
 	assert_false(copies("\x90\x90\x90\x90\x06", 5, here, there, &copy));
 	assert_false(copies("\xff\xd0\x90\x90\x90", 5, here, there, &copy));
-	assert_false(copies("\x90\x90\xc3\x90\x90", 5, here, there, &copy));
-	assert_false(copies("\xeb\x01\x90\x90\x90", 5, here, there, &copy));
+	assert_false(copies("\x90\xc3\x48\x89\xc8", 5, here, there, &copy));
+	assert_false(copies("\xeb\x01\x90\x90\xc3", 5, here, there, &copy));
 	/* six instructions are no window */
 	assert_false(copies("\x90\x90\x90\x90\x90\x90", 6, here, there, &copy));
+}
+
+TEST(padding_is_not_copied)
+{
+	struct window_copy copy;
+
+	/* nop; ret; nopl 0(%rax) */
+	assert_true(copies("\x90\xc3\x0f\x1f\x40\0", 6, here, there, &copy));
+	assert_int_equal(copy.n_bytes, 2);
+	assert_memory_equal(copy.bytes, "\x90\xc3", 2);
 }
 
 TEST(offsets_of_the_instructions)

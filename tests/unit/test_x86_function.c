@@ -444,7 +444,7 @@ TEST(wrappers_only_jump)
 TEST(too_large_a_function)
 {
 	struct code *code = *state;
-	struct code_bytes bytes = { (const uint8_t *)other, (4u << 20) + 1, 0 };
+	struct code_bytes bytes = { .bytes = (const uint8_t *)other, .n = (4u << 20) + 1, .va = 0 };
 	struct code_function it;
 
 	assert_int_equal(code_function_decode(code->ctx, &bytes, code->file, &it), 0);

@@ -159,8 +159,8 @@ TEST(many_tables_are_given_up)
 		int32_t table[DISTANCES];
 	} it;
 	const struct code *code = *state;
-	const struct code_bytes all = { it.code[0], sizeof(it), VA };
-	struct code_bytes bytes = { it.code[0], sizeof(jump), VA };
+	const struct code_bytes all = { .bytes = it.code[0], .n = sizeof(it), .va = VA };
+	struct code_bytes bytes = { .bytes = it.code[0], .n = sizeof(jump), .va = VA };
 	struct code_function function;
 	struct code_file *file;
 
@@ -180,7 +180,7 @@ TEST(many_tables_are_given_up)
 	assert_int_equal(code_function_decode(code->ctx, &bytes, file, &function), 0);
 	assert_true(function.entry_is_loop);
 	/* All of them. */
-	bytes = (struct code_bytes){ it.code[0], sizeof(it.code), VA };
+	bytes = (struct code_bytes){ .bytes = it.code[0], .n = sizeof(it.code), .va = VA };
 	assert_int_equal(code_function_decode(code->ctx, &bytes, file, &function), 0);
 	assert_not_timed(&function, "it has a jump that cannot be followed");
 	code_file_close(file);
