@@ -226,6 +226,9 @@ static struct spot return_of(uint64_t va, enum code_cost cost)
 	};
 }
 
+/* Why calls cannot be timed if code_sites.has_other_stacks is set. */
+static const char other_stacks[] = "this OCaml keeps current_stack or its handler at other places";
+
 static int add_decoded(struct code_sites *sites, const struct function *function, uint32_t probe,
 		       const struct code_function *decoded, const struct code_needs *needs,
 		       char **why)
@@ -240,9 +243,7 @@ static int add_decoded(struct code_sites *sites, const struct function *function
 	if (needs->time && !is_c && decoded->no_time)
 		return set_refusal(sites, "timed", decoded->no_time, why);
 	if (needs->time && !is_c && sites->has_other_stacks)
-		return set_refusal(sites, "timed",
-				   "this OCaml keeps current_stack or its handler at other places",
-				   why);
+		return set_refusal(sites, "timed", other_stacks, why);
 	err = add_code_site(sites, probe, !is_c && sites->has_ocaml_stacks, &beginning);
 	if (err || !needs->time)
 		return err;
@@ -256,7 +257,7 @@ static int decode_function(struct code_sites *sites, uint64_t va, uint64_t n_byt
 			   bool needs_exits, struct code_function *decoded, char **why)
 {
 	struct code_bytes bytes;
-	int err = code_file_bytes(sites->file, true, va, n_bytes, &bytes);
+	int err = code_file_function(sites->file, va, n_bytes, &bytes);
 
 	if (err == -ENOMEM)
 		return ctx_no_memory(sites->ctx);
@@ -279,12 +280,12 @@ static int add_function(struct code_sites *sites, const struct function *functio
 }
 
 static int add_window_site(struct code_sites *sites, const struct function *function,
-			   uint32_t probe, const struct code_window *window)
+			   uint32_t probe, const struct code_window *window, uint8_t events)
 {
 	const struct spot spot = { .va = function->va + window->off,
 				   .cost = CODE_EMULATED,
 				   .depth = window->depth,
-				   .events = SITE_COUNTS };
+				   .events = events };
 	struct code_bytes bytes;
 	uint8_t *copy;
 	int err;
@@ -303,29 +304,62 @@ static int add_window_site(struct code_sites *sites, const struct function *func
 	}
 	sites->sites[sites->n - 1].window = copy;
 	sites->sites[sites->n - 1].n_window = window->n_bytes;
+	sites->sites[sites->n - 1].n_before = window->n_before;
 	return 0;
 }
 
-/* Append the window of FUNCTION that counts its calls. *WHY: as for code_sites_add_function(). */
-static int add_window(struct code_sites *sites, const struct function *function, uint32_t probe,
-		      char **why)
+/* Append WINDOWS, which are those of FUNCTION. */
+static int add_window_sites(struct code_sites *sites, const struct function *function,
+			    uint32_t probe, const struct code_windows *windows, bool needs_time)
+{
+	int err = add_window_site(sites, function, probe, &windows->count,
+				  SITE_COUNTS | (needs_time ? SITE_BEGINS : 0));
+
+	for (size_t i = 0; !err && needs_time && i < windows->n_exits; i++)
+		err = add_window_site(sites, function, probe, &windows->exits[i], SITE_ENDS);
+	return err;
+}
+
+/*
+ * Return why the calls of the function with these windows cannot be measured as needed, and set
+ * *WHAT to what cannot be done; NULL if they can.
+ */
+static const char *find_window_fault(const struct code_sites *sites,
+				     const struct code_windows *windows, bool needs_time,
+				     const char **what)
+{
+	*what = needs_time && !windows->no_count ? "timed inside" : "counted inside";
+	if (windows->no_count || !needs_time)
+		return windows->no_count;
+	return sites->has_other_stacks ? other_stacks : windows->no_time;
+}
+
+/*
+ * Append the window of FUNCTION that counts its calls and, if they are timed, those of its exits.
+ * *WHY: as for code_sites_add_function().
+ */
+static int add_windows(struct code_sites *sites, const struct function *function, uint32_t probe,
+		       bool needs_time, char **why)
 {
 	const enum window_language language =
 		sites->has_ocaml_stacks ? WINDOW_OCAML_5 : WINDOW_OCAML_4;
 	struct code_function decoded = { 0 };
 	struct code_windows windows = { 0 };
+	const char *fault = NULL, *what;
 	int err;
 
 	/* In C code, registers and the memory below rsp may be in use behind the entry. */
 	if (function->language != FUNCTION_OCAML)
 		return set_refusal(sites, "counted inside", "it is not a function of OCaml", why);
-	err = decode_function(sites, function->va, function->bytes, false, &decoded, why);
+	err = decode_function(sites, function->va, function->bytes, needs_time, &decoded, why);
 	if (!err && !*why)
 		err = code_windows_find(sites->ctx, code_file_flow(sites->file), &decoded, language,
 					&windows);
-	if (!err && !*why)
-		err = windows.no_count ? set_refusal(sites, "counted inside", windows.no_count, why)
-				       : add_window_site(sites, function, probe, &windows.count);
+	if (!err && !*why) {
+		fault = find_window_fault(sites, &windows, needs_time, &what);
+		err = fault ? set_refusal(sites, what, fault, why)
+			    : add_window_sites(sites, function, probe, &windows, needs_time);
+	}
 	code_windows_free(&windows);
 	code_function_free(&decoded);
 	return err;
@@ -394,7 +428,7 @@ int code_sites_add_function(struct code_sites *sites, const struct function *fun
 
 	*why = NULL;
 	if (needs->window)
-		return add_window(sites, function, probe, why);
+		return add_windows(sites, function, probe, needs->time, why);
 	if (!function->is_chosen || function->language != FUNCTION_C)
 		return add_function(sites, function, probe, needs, why);
 	err = add_choices(sites, function, probe, needs, why);

@@ -19,7 +19,7 @@ struct code_needs {
 	bool time;   /* time of calls: sites at the exits are needed */
 	bool args;   /* arguments: the site must be the first instruction */
 	bool bounds; /* for a phase: use only first instructions and returns of functions */
-	bool window; /* for a function: the site is a window (code/window.h) */
+	bool window; /* for a function: its sites are windows (code/window.h) */
 };
 
 /* A growing list of sites. The caller frees `sites`; code_sites_close() frees everything else. */

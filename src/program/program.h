@@ -126,10 +126,10 @@ struct site {
 	uint64_t entry_va;
 	/*
 	 * For SITE_ABI_CODE: if the site is a window (code/window.h), its N_WINDOW bytes; freed by
-	 * code_probes_free(). Otherwise NULL.
+	 * code_probes_free(). Otherwise NULL. N_BEFORE: see struct code_window.
 	 */
 	uint8_t *window;
-	uint8_t n_window;
+	uint8_t n_window, n_before;
 	const struct dormant_site *dormant; /* the dormant probe; NULL if the site has a note */
 	/* Owns `args` if the operands were corrected; NULL if `args` is in the note. */
 	struct corrected_args *corrected;

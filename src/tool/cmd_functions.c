@@ -34,7 +34,8 @@ struct function_row {
 	const char *reason;
 	/* why the engine `inside` cannot count the calls, as the end of a message; NULL: it can */
 	const char *no_inside;
-	const char *image; /* the file that contains the function */
+	const char *no_time_inside; /* ... time the calls */
+	const char *image;	    /* the file that contains the function */
 };
 
 /* ---- table ---------------------------------------------------------------------------------- */
@@ -152,6 +153,7 @@ static void write_row(const struct function_row *row, bool has_images)
 	write_member("cost", row->cost);
 	write_member("reason", row->reason);
 	write_member("no_inside", row->no_inside);
+	write_member("no_time_inside", row->no_time_inside);
 	if (has_images)
 		write_member("image", row->image);
 	putchar('}');
@@ -297,6 +299,7 @@ static int find_window(struct ocp_ctx *ctx, const struct code_file *file, bool h
 	if (err)
 		return err;
 	row->no_inside = windows.no_count;
+	row->no_time_inside = windows.no_time;
 	code_windows_free(&windows);
 	return 0;
 }
@@ -311,12 +314,12 @@ static int find_cost(struct ocp_ctx *ctx, struct code_file *file, bool has_ocaml
 	int err;
 
 	row->cost = "impossible";
-	row->no_inside = "its code is not known";
+	row->no_inside = row->no_time_inside = "its code is not known";
 	if (function->bytes > MAX_FUNCTION_BYTES) {
 		row->reason = "its code is too large";
 		return 0;
 	}
-	err = code_file_bytes(file, true, function->va, function->bytes, &code);
+	err = code_file_function(file, function->va, function->bytes, &code);
 	if (err == -ENODATA) {
 		row->reason = "its code is not in the file";
 		return 0;

@@ -7,13 +7,14 @@
 #   SUITE    the programs of the language suite to run; all: each of them
 #
 # needs: fixtures ocaml
-# ocaml5: test_counts test_attached_and_detached test_kills test_suite test_both_engines
+# ocaml5: test_counts test_times test_attached_and_detached test_kills test_suite test_both_engines
 # takes: 90 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/calls_lib.sh"
 . "$(dirname "$0")/kills_lib.sh"
 
+VERSION=$(ocamlopt -version)
 CYCLES=${CYCLES:-12}
 SUITE=${SUITE:-deep_recursion signals tail_calls threads try_with}
 BINARIES=$O/tests/fixtures/binaries
@@ -22,19 +23,24 @@ export OCAMLRUNPARAM=l=1M
 
 # ---- helpers ----------------------------------------------------------------------------------
 
-# Start COMMAND, which stops before OCaml code runs, and count all of its functions inside, to the end: JSON in OUT.
-start_counted() { # OUT COMMAND...
+# Start COMMAND, which stops before OCaml code runs, and measure inside, to the end, what MEASURED says (options): JSON in OUT.
+start_measured() { # OUT COMMAND...
 	local out=$1 gate=$1.gate
 	shift
 	rm -f "$gate"
 	mkfifo "$gate"
 	start_target env GATE="$gate" LD_PRELOAD="$BINARIES/libgate.so" "$@"
 	wait_for "[[ \$(readlink /proc/$TARGET/exe) = '$(realpath "$1")' ]] && grep -q '^\(257\|0\) ' /proc/$TARGET/syscall"
-	background "$TOOL" attach -pid "$TARGET" --count='fn:.*' --engine inside --budget none --json >"$out" 2>"$out.err"
+	background "$TOOL" attach -pid "$TARGET" "${MEASURED[@]}" --engine inside --budget none --json >"$out" 2>"$out.err"
 	COUNTING=$!
-	wait_for "has_text '$out.err' 'counting [0-9]* probes' || has_ended $COUNTING"
+	wait_for "has_text '$out.err' '(counting|measuring) [0-9]+ probes' || has_ended $COUNTING"
 	! has_ended "$COUNTING" || fail "$(<"$out.err")"
 	: >"$gate"
+}
+
+start_counted() { # OUT COMMAND...
+	local MEASURED=(--count='fn:.*')
+	start_measured "$@"
 }
 
 # The names of the functions of PROGRAM that cannot be counted inside: a function of the name has no window.
@@ -84,6 +90,26 @@ test_counts_not_position_independent() {
 
 test_counts_inline_0() {
 	check_counts 1 -inline 0
+}
+
+# As functions_measured/test_times: frames that recur, that exceptions and tail calls end, in threads that take turns; with
+# OCaml 5 on stacks that move, and in fibres that take turns and go on in other domains.
+test_times() {
+	local MEASURED=() name
+	need_command python3
+	PROGRAMS=timed "$CALLS/build" "$TMP/built" 2>"$TMP/warnings"
+	for name in returns nests escapes jumps lands yields grows digs calls_back; do
+		MEASURED+=(--time "fn:Timed.$name")
+	done
+	[[ $VERSION != 5.* ]] || MEASURED+=(--time fn:Versioned.performs --time fn:Versioned.abandons)
+	start_measured "$TMP/out" "$TMP/built/timed" 40 3000
+	await_line ready
+	tell go
+	finish_target
+	wait "$COUNTING" || fail "$(<"$TMP/out.err")"
+	cp "$(output_of)" "$TMP/books"
+	compare_with_books times "$TMP/out" "$TMP/books"
+	eq "$(<"$TMP/compared")" $((${#MEASURED[@]} / 2)) "functions"
 }
 
 # The compiler compiles a file: each count is that of uprobes, and the files are those of a run that nobody counts. With -S

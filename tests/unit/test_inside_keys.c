@@ -170,7 +170,7 @@ TEST(what_is_no_int_is_no_key)
 /* More keys than there is room for: none is lost, and none is taken for another one. */
 TEST(no_room_is_a_collision)
 {
-	enum { N = 1000 };
+	enum { N = 8000 };
 	struct code_block *block = new_block(16);
 	uint64_t n_open;
 

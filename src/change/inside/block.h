@@ -38,7 +38,7 @@
 #define STORES_PATH "/memfd:" STORES_NAME " (deleted)"
 #define BLOCK_MAGIC UINT64_C(0x656469736e49636f) /* "ocInside" */
 
-enum { BLOCK_VERSION = 4, BLOCK_MAX_PARTS = 8 };
+enum { BLOCK_VERSION = 5, BLOCK_MAX_PARTS = 8 };
 
 /*
  * A site is the code of a probe, or a window: instructions of a function of which a jump replaces
@@ -150,7 +150,8 @@ struct block_header {
  *
  * The rules of pairing are those of struct measure_open in bpf/measure.h.
  *
- * A pair may be matched by an int argument, the key, instead of by thread. Its slot number 0 has
+ * A pair may be matched by a key instead of by thread. The key is an int argument, or the frame of a
+ * call plus 1; a frame is a multiple of 8. Its slot number 0 has
  * the totals of all threads, which change by locked instructions. Behind this slot are the open
  * starts of the pair: buckets of PAIRS_BUCKET_KEYS entries. The key determines the bucket. An entry
  * is free if its pid is 0. A start takes a free entry by one atomic exchange of the pid, and writes
@@ -174,7 +175,7 @@ enum {
 	PAIRS_BUCKETS = 496, /* see measure_bucket_of() */
 	PAIRS_WINDOW = 16,   /* number of slots in which a thread looks for its slot */
 	PAIRS_MAX_THREADS = 65536,
-	PAIRS_KEYS_A_THREAD = 8, /* for each slot, the number of entries for open starts by key */
+	PAIRS_KEYS_A_THREAD = 64, /* for each slot, the number of entries for open starts by key */
 	PAIRS_BUCKET_KEYS = 16,
 	PAIRS_PIDS = 64, /* words of the cache of process ids; a power of 2 */
 };

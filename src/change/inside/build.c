@@ -13,6 +13,8 @@
 #include "code/window_copy.h"
 
 static_assert(TEMPLATES_COPY_BYTES >= sizeof((struct window_copy){ 0 }.bytes), "the copy has room");
+static_assert((int)TEMPLATES_STACK_BYTES <= (int)WINDOW_STACK_BYTES,
+	      "a window has the stack that its trampoline uses");
 
 /* ---- what the sites are --------------------------------------------------------------------- */
 
@@ -39,7 +41,8 @@ static int take_window(struct inside *inside, const struct inside_site *from,
 {
 	uint8_t now[WINDOW_MAX_BYTES];
 
-	if (from->n_window < PATCH_JUMP_BYTES || from->n_window > sizeof(now))
+	if (from->n_window < PATCH_JUMP_BYTES || from->n_window > sizeof(now) ||
+	    from->n_before >= from->n_window)
 		return site_error(inside->ctx, site, -EINVAL, "not a window");
 	if (!memory_try_read(inside->memory, from->addr, now, from->n_window) ||
 	    memcmp(now, from->window, from->n_window) != 0)
@@ -159,6 +162,35 @@ static int write_trampoline(struct inside *inside, const struct build *build, si
 				      (code.trampoline - view->addr - view->code_off));
 }
 
+/*
+ * Copy the window FROM for the trampoline of WINDOW, in two parts. Return false if an instruction
+ * cannot be copied.
+ */
+static bool copy_window(const struct insn_decoder *decoder, const struct inside_site *from,
+			uint32_t n_shards, struct templates_window *window,
+			struct window_copy *before, struct window_copy *rest)
+{
+	const uint64_t before_at = window->trampoline + templates_before_off(n_shards);
+
+	/* The first part has no branches, so its copy has the same size. */
+	if (!window_copy_make(decoder, from->window, from->n_before, from->addr, before_at, false,
+			      before) ||
+	    before->n_bytes != from->n_before ||
+	    !window_copy_make(decoder, from->window + from->n_before,
+			      from->n_window - from->n_before, from->addr + from->n_before,
+			      window->trampoline + templates_rest_off(n_shards, from->roles,
+								      from->n_roles,
+								      from->n_before),
+			      true, rest) ||
+	    before->n_bytes + rest->n_bytes > TEMPLATES_COPY_BYTES)
+		return false;
+	window->before.bytes = before->bytes;
+	window->before.n = before->n_bytes;
+	window->rest.bytes = rest->bytes;
+	window->rest.n = rest->n_bytes;
+	return true;
+}
+
 /* Like write_trampoline(), for a site that is a window. */
 static int write_window(struct inside *inside, const struct build *build, size_t i, size_t part,
 			const struct block_header *view, const struct insn_decoder *decoder)
@@ -167,16 +199,15 @@ static int write_window(struct inside *inside, const struct build *build, size_t
 	struct templates_window code = {
 		.trampoline = inside->sites[i].trampoline - templates_entry_off(view->n_shards),
 		.counter = view->addr + view->counters_off + i * sizeof(uint64_t),
+		.roles = from->roles,
+		.n_roles = from->n_roles,
 	};
-	struct window_copy copy;
+	struct window_copy before, rest;
 
-	if (!window_copy_make(decoder, from->window, from->n_window, from->addr,
-			      code.trampoline + templates_copy_off(view->n_shards), &copy))
+	if (!copy_window(decoder, from, view->n_shards, &code, &before, &rest))
 		return site_error(
 			inside->ctx, &inside->sites[i], -EINVAL,
 			"its instructions cannot be copied to the memory of the counters");
-	code.copy = copy.bytes;
-	code.n_copy = copy.n_bytes;
 	return templates_window(inside->ctx, view, &build->process, &code,
 				code_of(inside, part) +
 					(code.trampoline - view->addr - view->code_off));

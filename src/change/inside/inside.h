@@ -26,11 +26,21 @@ enum inside_place_kind {
 	INSIDE_REGISTER,
 	INSIDE_STACK, /* `number` is the offset from the rsp at the site, 0 to INSIDE_STACK_MAX */
 	INSIDE_CONSTANT, /* `number` is the value */
+	/*
+	 * The key is the frame of a call: the rsp at the entry of the function. `number` is the
+	 * distance from the rsp at the window up to the frame, 0 to INSIDE_STACK_MAX.
+	 */
+	INSIDE_FRAME,
+	/* ... for code that runs on the stacks of OCaml 5, which move */
+	INSIDE_FIBER_FRAME,
 };
 
 enum { INSIDE_STACK_MAX = 1 << 16 };
 
-/* Where the key is at a site. The key is an argument: an OCaml value of 8 bytes. */
+/*
+ * Where the key is at a site. The key is an argument, which is an OCaml value of 8 bytes, or the
+ * frame of a call.
+ */
 struct inside_place {
 	enum inside_place_kind kind;
 	int64_t number;
@@ -59,10 +69,17 @@ struct inside_site {
 	size_t n_roles;
 	/*
 	 * If the site is a window of a function (code/window.h): its bytes in the file. The first
-	 * six bytes of memory are on one page. Such a site has no semaphore and no roles.
+	 * six bytes of memory are on one page. Such a site has no semaphore, and its roles are keyed.
+	 * A window with roles must have TEMPLATES_STACK_BYTES of the stack below its rsp (unless the
+	 * stack ends with a page that is not mapped), and no red zone.
 	 */
 	const uint8_t *window;
 	size_t n_window;
+	/*
+	 * The roles are played behind the first n_before bytes of the window: whole instructions
+	 * that do not jump.
+	 */
+	size_t n_before;
 };
 
 struct inside_spec {

@@ -32,7 +32,8 @@ static bool is_distance(uint16_t hole)
 	case HOLE_TO_NS_PER_TICK:
 	case HOLE_TO_ROOM:
 	case HOLE_TO_STACK_PAGE:
-	case HOLE_TO_GATE_CODE:
+	case HOLE_TO_WINDOW_ROOM:
+	case HOLE_TO_REST:
 	case HOLE_TO_SEQUENCE:
 	case HOLE_TO_KEY_START:
 	case HOLE_TO_KEY_STOP:
@@ -130,7 +131,7 @@ uint64_t templates_entry_off(uint32_t n_shards)
 
 static size_t gate_bytes(void)
 {
-	return template_bytes(templates_gate, templates_enter);
+	return template_bytes(templates_gate, templates_room);
 }
 
 /*
@@ -155,15 +156,14 @@ static bool has_stop(const struct inside_role *roles, size_t n_roles)
 	return false;
 }
 
-static size_t site_bytes(uint32_t n_shards, const struct inside_role *roles, size_t n_roles)
+/* Return the size of the code that plays the roles, without room and window_leave. */
+static size_t roles_bytes(const struct inside_role *roles, size_t n_roles)
 {
-	size_t bytes = count_bytes(n_shards, &of_sites) + gate_bytes();
+	size_t bytes =
+		template_bytes(templates_leave, templates_window_leave) +
+		(has_stop(roles, n_roles) ? template_bytes(templates_enter_stop, templates_start)
+					  : template_bytes(templates_enter, templates_enter_stop));
 
-	if (n_roles)
-		bytes += template_bytes(templates_leave, templates_routine_start) +
-			 (has_stop(roles, n_roles)
-				  ? template_bytes(templates_enter_stop, templates_start)
-				  : template_bytes(templates_enter, templates_enter_stop));
 	for (size_t i = 0; i < n_roles; i++) {
 		const uint8_t *begin, *end;
 
@@ -173,19 +173,42 @@ static size_t site_bytes(uint32_t n_shards, const struct inside_role *roles, siz
 	return bytes;
 }
 
+static size_t site_bytes(uint32_t n_shards, const struct inside_role *roles, size_t n_roles)
+{
+	size_t bytes = count_bytes(n_shards, &of_sites) + gate_bytes();
+
+	if (n_roles)
+		bytes += template_bytes(templates_room, templates_window_room) +
+			 roles_bytes(roles, n_roles);
+	return bytes;
+}
+
 size_t templates_site_bytes(uint32_t n_shards, const struct inside_role *roles, size_t n_roles)
 {
 	return aligned(site_bytes(n_shards, roles, n_roles), TRAMPOLINE_ALIGN);
 }
 
-size_t templates_copy_off(uint32_t n_shards)
+size_t templates_before_off(uint32_t n_shards)
 {
 	return count_bytes(n_shards, &of_windows);
 }
 
-size_t templates_window_bytes(uint32_t n_shards)
+size_t templates_rest_off(uint32_t n_shards, const struct inside_role *roles, size_t n_roles,
+			  size_t n_before)
 {
-	return aligned(templates_copy_off(n_shards) + TEMPLATES_COPY_BYTES, TRAMPOLINE_ALIGN);
+	size_t bytes = templates_before_off(n_shards) + n_before;
+
+	if (n_roles)
+		bytes += template_bytes(templates_window_room, templates_enter) +
+			 roles_bytes(roles, n_roles) +
+			 template_bytes(templates_window_leave, templates_routine_start);
+	return bytes;
+}
+
+size_t templates_window_bytes(uint32_t n_shards, const struct inside_role *roles, size_t n_roles)
+{
+	return aligned(templates_rest_off(n_shards, roles, n_roles, TEMPLATES_COPY_BYTES),
+		       TRAMPOLINE_ALIGN);
 }
 
 static bool is_power_of_2(uint64_t number, uint64_t max)
@@ -229,6 +252,12 @@ static int check_limits(struct ocp_ctx *ctx, const struct block_header *header,
 	return 0;
 }
 
+/* Return the address of ROUTINE in the process, whose routines begin at ROUTINES. */
+static int64_t routine_at(uint64_t routines, const uint8_t *routine)
+{
+	return (int64_t)(routines + template_bytes(templates_routine_start, routine));
+}
+
 /*
  * Set the values that depend on HEADER and PROCESS. They are set in ASSEMBLY itself: to copy them
  * for each site would take time.
@@ -243,15 +272,9 @@ static void set_values(struct assembly *assembly, const struct block_header *hea
 	values[HOLE_TO_NS_PER_TICK] =
 		(int64_t)(header->addr + offsetof(struct block_header, ns_per_tick));
 	values[HOLE_TO_START] = (int64_t)routines;
-	values[HOLE_TO_STOP] = (int64_t)(routines + template_bytes(templates_routine_start,
-								   templates_routine_stop));
-	values[HOLE_TO_KEY_START] =
-		(int64_t)(routines +
-			  template_bytes(templates_routine_start, templates_routine_key_start));
-	values[HOLE_TO_KEY_STOP] = (int64_t)(routines + template_bytes(templates_routine_start,
-								       templates_routine_key_stop));
-	values[HOLE_TO_ROOM] = (int64_t)(routines + template_bytes(templates_routine_start,
-								   templates_routine_room));
+	values[HOLE_TO_STOP] = routine_at(routines, templates_routine_stop);
+	values[HOLE_TO_ROOM] = routine_at(routines, templates_routine_room);
+	values[HOLE_TO_WINDOW_ROOM] = routine_at(routines, templates_routine_window_room);
 	values[HOLE_TO_STACK_PAGE] = (int64_t)(header->addr + header->pairs_off +
 					       offsetof(struct pairs_shared, stack_page));
 	values[HOLE_N_CPUS] = header->n_shards - 1;
@@ -351,6 +374,15 @@ static void load_stack(uint8_t *code, int32_t off)
 	memcpy(code + sizeof(mov) + sizeof(off), nop, sizeof(nop));
 }
 
+/* Write the code: lea OFF(%rsp), %rsi, and a nop of two bytes */
+static void load_address(uint8_t *code, int32_t off)
+{
+	enum { LEA = 0x8d };
+
+	load_stack(code, off);
+	code[1] = LEA;
+}
+
 /* Write the code: mov %REG, %rsi, and a nop of seven bytes */
 static void load_register(uint8_t *code, int64_t reg)
 {
@@ -395,20 +427,33 @@ static bool put_key(const struct inside_place *place, uint8_t *code)
 	case INSIDE_CONSTANT:
 		load_constant(code, number);
 		return true;
+	case INSIDE_FRAME:
+	case INSIDE_FIBER_FRAME:
+		if (number < 0 || number > INSIDE_STACK_MAX)
+			return false;
+		/* The routines for stacks of OCaml 5 add the 1 themselves. */
+		load_address(code, SITE_RSP + (int32_t)number + (place->kind == INSIDE_FRAME));
+		return true;
 	}
 	return false;
 }
 
-/* Assemble role number I of SITE. Return false if the place of its key is out of range. */
+/* Assemble ROLE. Return false if the place of its key is out of range. */
 static bool put_role(struct assembly *assembly, const struct block_header *header,
-		     const struct templates_site *site, size_t i)
+		     const struct inside_role *role)
 {
-	const struct inside_role *role = &site->roles[i];
+	const uint64_t routines = header->addr + header->code_off;
+	const bool is_of_fiber = role->is_keyed && role->key.kind == INSIDE_FIBER_FRAME;
 	const uint8_t *begin, *end, *load;
 	uint8_t *code;
 
 	assembly->values[HOLE_TO_PAIR] =
 		(int64_t)(header->addr + pairs_area_off(header, role->pair));
+	assembly->values[HOLE_TO_KEY_START] =
+		routine_at(routines, is_of_fiber ? templates_routine_fiber_start
+						 : templates_routine_key_start);
+	assembly->values[HOLE_TO_KEY_STOP] = routine_at(
+		routines, is_of_fiber ? templates_routine_fiber_stop : templates_routine_key_stop);
 	template_of(role, &begin, &end);
 	code = put_template(assembly, begin, end);
 	load = role->is_stop ? templates_key_stop_load : templates_key_start_load;
@@ -427,16 +472,40 @@ static void set_counter(struct assembly *assembly, const struct block_header *he
 	values[HOLE_TO_SEQUENCE] = (int64_t)trampoline;
 }
 
-static int check_roles(struct ocp_ctx *ctx, const struct templates_process *process,
-		       const struct templates_site *site)
+/*
+ * Assemble the N_ROLES roles ROLES, with the code before and behind them. Return false if the place
+ * of a key is out of range.
+ */
+static bool put_roles(struct assembly *assembly, const struct block_header *header,
+		      const struct inside_role *roles, size_t n_roles)
 {
-	for (size_t i = 0; i < site->n_roles; i++)
-		if (site->roles[i].is_keyed && !process->may_call_kernel)
+	bool has_places = true;
+
+	if (has_stop(roles, n_roles))
+		put_template(assembly, templates_enter_stop, templates_start);
+	else
+		put_template(assembly, templates_enter, templates_enter_stop);
+	for (size_t i = 0; i < n_roles; i++)
+		has_places &= put_role(assembly, header, &roles[i]);
+	put_template(assembly, templates_leave, templates_window_leave);
+	return has_places;
+}
+
+static int check_roles(struct ocp_ctx *ctx, const struct templates_process *process,
+		       const struct inside_role *roles, size_t n_roles)
+{
+	for (size_t i = 0; i < n_roles; i++)
+		if (roles[i].is_keyed && !process->may_call_kernel)
 			return ctx_error(
 				ctx, -ENOTSUP,
-				"timing inside a process: it has a seccomp filter, and pairs "
-				"cannot be matched by an argument there");
+				"timing inside a process: it has a seccomp filter, and neither "
+				"pairs that are matched by an argument nor calls can be timed there");
 	return 0;
+}
+
+static int place_error(struct ocp_ctx *ctx)
+{
+	return ctx_error(ctx, -EINVAL, "the place of a key is out of range");
 }
 
 int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
@@ -445,7 +514,7 @@ int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
 {
 	const size_t bytes = site_bytes(header->n_shards, site->roles, site->n_roles);
 	struct assembly assembly = { .code = code, .addr = site->trampoline };
-	const int err = check_roles(ctx, process, site);
+	const int err = check_roles(ctx, process, site->roles, site->n_roles);
 	bool has_places = true;
 
 	if (err)
@@ -454,35 +523,53 @@ int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
 	set_counter(&assembly, header, site->counter, site->trampoline);
 	assembly.values[HOLE_TO_GATE] = (int64_t)site->gate;
 	assembly.values[HOLE_TO_WRAPPER] = (int64_t)site->wrapper;
-	assembly.values[HOLE_TO_GATE_CODE] = (int64_t)(site->trampoline + bytes - gate_bytes());
+	assembly.values[HOLE_TO_REST] = (int64_t)(site->trampoline + bytes - gate_bytes());
 	put_count(&assembly, header->n_shards, &of_sites);
-	if (has_stop(site->roles, site->n_roles))
-		put_template(&assembly, templates_enter_stop, templates_start);
-	else if (site->n_roles)
-		put_template(&assembly, templates_enter, templates_enter_stop);
-	for (size_t i = 0; i < site->n_roles; i++)
-		has_places &= put_role(&assembly, header, site, i);
-	if (site->n_roles)
-		put_template(&assembly, templates_leave, templates_routine_start);
-	put_template(&assembly, templates_gate, templates_enter);
+	if (site->n_roles) {
+		put_template(&assembly, templates_room, templates_window_room);
+		has_places = put_roles(&assembly, header, site->roles, site->n_roles);
+	}
+	put_template(&assembly, templates_gate, templates_room);
 	align(&assembly, bytes, aligned(bytes, TRAMPOLINE_ALIGN));
 	if (!has_places)
-		return ctx_error(ctx, -EINVAL, "the place of a key is out of range");
+		return place_error(ctx);
 	return assembly.is_too_far ? too_far(ctx, site->trampoline) : 0;
+}
+
+/* Append a part of the copy of a window. */
+static void put_copy(struct assembly *assembly, const uint8_t *bytes, size_t n)
+{
+	memcpy(assembly->code, bytes, n);
+	assembly->code += n;
+	assembly->addr += n;
 }
 
 int templates_window(struct ocp_ctx *ctx, const struct block_header *header,
 		     const struct templates_process *process, const struct templates_window *window,
 		     uint8_t *code)
 {
-	const size_t bytes = templates_copy_off(header->n_shards) + window->n_copy;
+	const size_t rest_off = templates_rest_off(header->n_shards, window->roles, window->n_roles,
+						   window->before.n);
 	struct assembly assembly = { .code = code, .addr = window->trampoline };
+	const int err = check_roles(ctx, process, window->roles, window->n_roles);
+	bool has_places = true;
 
+	if (err)
+		return err;
 	set_values(&assembly, header, process);
 	set_counter(&assembly, header, window->counter, window->trampoline);
+	assembly.values[HOLE_TO_REST] = (int64_t)(window->trampoline + rest_off);
 	put_count(&assembly, header->n_shards, &of_windows);
-	memcpy(assembly.code, window->copy, window->n_copy);
-	assembly.code += window->n_copy;
-	align(&assembly, bytes, templates_window_bytes(header->n_shards));
+	put_copy(&assembly, window->before.bytes, window->before.n);
+	if (window->n_roles) {
+		put_template(&assembly, templates_window_room, templates_enter);
+		has_places = put_roles(&assembly, header, window->roles, window->n_roles);
+		put_template(&assembly, templates_window_leave, templates_routine_start);
+	}
+	put_copy(&assembly, window->rest.bytes, window->rest.n);
+	align(&assembly, rest_off + window->rest.n,
+	      templates_window_bytes(header->n_shards, window->roles, window->n_roles));
+	if (!has_places)
+		return place_error(ctx);
 	return assembly.is_too_far ? too_far(ctx, window->trampoline) : 0;
 }

@@ -9,8 +9,9 @@
  * uses at most TEMPLATES_STACK_BYTES of the stack, including the return address. At the end of a
  * stack, the call at the site faults, and not the trampoline.
  *
- * The trampoline of a window counts, and executes a copy of the window. It does not use the stack,
- * and changes r11 and the flags only.
+ * The trampoline of a window counts, plays the roles of the window, and executes a copy of the
+ * window: a part of it before the roles, and the rest afterwards. It changes r11 and the flags only. With roles, it uses at most TEMPLATES_STACK_BYTES of
+ * the stack, otherwise none. At the end of a stack, it plays no roles.
  */
 #ifndef CHANGE_INSIDE_TEMPLATES_H
 #define CHANGE_INSIDE_TEMPLATES_H
@@ -70,9 +71,18 @@ struct templates_site {
 struct templates_window {
 	/* a multiple of 32; the window jumps to this address + templates_entry_off() */
 	uint64_t trampoline;
-	uint64_t counter;    /* the counter of the window in shard 0 */
-	const uint8_t *copy; /* a copy of the window's instructions: see code/window_copy.h */
-	size_t n_copy;	     /* its size in bytes: at most TEMPLATES_COPY_BYTES */
+	uint64_t counter; /* the counter of the window in shard 0 */
+	/*
+	 * A copy of the window's instructions, in two parts: see code/window_copy.h. Together they
+	 * have at most TEMPLATES_COPY_BYTES.
+	 */
+	struct {
+		const uint8_t *bytes;
+		size_t n;
+	} before, rest; /* executed before the roles are played, and afterwards */
+	/* what the window does to pairs; all roles have a key */
+	const struct inside_role *roles;
+	size_t n_roles;
 };
 
 /*
@@ -89,10 +99,15 @@ uint64_t templates_entry_off(uint32_t n_shards);
  */
 size_t templates_site_bytes(uint32_t n_shards, const struct inside_role *roles, size_t n_roles);
 
-/* Return the size of the trampoline of a window; a multiple of 32. */
-size_t templates_window_bytes(uint32_t n_shards);
-/* Return the offset, in the trampoline of a window, of the copy of the window. */
-size_t templates_copy_off(uint32_t n_shards);
+/* Return the size of the trampoline of a window with the N_ROLES roles ROLES; a multiple of 32. */
+size_t templates_window_bytes(uint32_t n_shards, const struct inside_role *roles, size_t n_roles);
+/*
+ * Return the offsets, in the trampoline of such a window, of the two parts of the copy. The first
+ * one has N_BEFORE bytes.
+ */
+size_t templates_before_off(uint32_t n_shards);
+size_t templates_rest_off(uint32_t n_shards, const struct inside_role *roles, size_t n_roles,
+			  size_t n_before);
 
 /*
  * Assemble the routines to CODE, for the address addr + code_off of HEADER. All numbers of HEADER
@@ -114,8 +129,8 @@ int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
 		   uint8_t *code);
 
 /*
- * Assemble the trampoline of WINDOW to CODE. Returns 0; or, with a message, -ERANGE if a distance
- * is too long for 32 bits.
+ * Assemble the trampoline of WINDOW to CODE. Returns 0, or an error with a message: see
+ * templates_site().
  */
 int templates_window(struct ocp_ctx *ctx, const struct block_header *header,
 		     const struct templates_process *process, const struct templates_window *window,

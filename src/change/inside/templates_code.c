@@ -3,9 +3,11 @@
  * The machine code that counts and times inside a process, as templates with holes. Read
  * templates.h and block.h first.
  *
- * A trampoline is a sequence of templates: count (or count_cpu); with pairs enter (or enter_stop),
- * start or stop for each role, leave; gate. The trampoline of a window is count (or window_cpu),
- * and the copy of the window. Each part of a block has one copy of the routines.
+ * A trampoline is a sequence of templates: count (or count_cpu); with pairs room, enter (or
+ * enter_stop), start or stop for each role, leave; gate. The trampoline of a window is count (or
+ * window_cpu); with pairs window_room, enter (or enter_stop), key_start or key_stop for each role,
+ * leave and window_leave; the copy of the window. Each part of a block has one copy of the
+ * routines.
  *
  * The templates are data of this program, which never runs them. They are copied, and must work at
  * any address: they jump only within themselves, and reach everything else through holes. A hole is
@@ -19,6 +21,7 @@
 #include "change/inside/block.h"
 #include "change/inside/templates.h"
 #include "change/inside/templates_code.h"
+#include "code/runtime_facts.h"
 
 #define NUMBER(name, value) ".set " #name ", " #value "\n"
 
@@ -44,9 +47,10 @@ static_assert(offsetof(struct pairs_slot, tid) == 0 && offsetof(struct pairs_slo
 		      offsetof(struct pairs_keyed_start, key) == 8 &&
 		      offsetof(struct pairs_keyed_start, ticks) == 16 &&
 		      sizeof(struct pairs_keyed_start) == 32 && PAIRS_BUCKET_KEYS == 16 &&
-		      PAIRS_PIDS == 64 && TEMPLATES_KEY_BYTES == 10 && PAIRS_WINDOW == 16 &&
-		      TEMPLATES_STACK_BYTES <= 128 && sizeof(struct rseq_cs) == 32 &&
-		      TEMPLATES_RSEQ_SIGNATURE == 0x53053053,
+		      PAIRS_PIDS == 64 && (int)KERNEL_CURRENT_STACK == 40 &&
+		      (int)KERNEL_STACK_HANDLER == 16 && TEMPLATES_KEY_BYTES == 10 &&
+		      PAIRS_WINDOW == 16 && TEMPLATES_STACK_BYTES <= 128 &&
+		      sizeof(struct rseq_cs) == 32 && TEMPLATES_RSEQ_SIGNATURE == 0x53053053,
 	      "the numbers below");
 
 // clang-format off
@@ -85,6 +89,10 @@ asm(NUMBER(N_AND_NEXT, 4)
     NUMBER(IN_LOW_PART, 0xf80)
     NUMBER(PAGE_MASK, -4096)
     NUMBER(SIGSET_BYTES, 8)
+    /* see KERNEL_CURRENT_STACK in code/runtime_facts.h, and bpf/measure_frames.bpf.h */
+    NUMBER(CURRENT_STACK, 40)
+    NUMBER(STACK_HANDLER, 16)
+    NUMBER(STACK_ID, 48)
     NUMBER(SYS_GETPID, 39)
     NUMBER(SYS_RT_SIGPENDING, 127)
     NUMBER(SYS_TKILL, 200)
@@ -199,19 +207,32 @@ asm("	template gate\n"
     "	ret\n");
 
 /*
- * Check the stack: see routine_room. Without room, skip the roles and jump to the gate
- * (TO_GATE_CODE). rsp is 8 above a multiple of 16, as after each call: so the call here, and the
- * push of count_cpu, write to the same page as the site's call.
+ * Check the stack: see routine_room. Without room, skip the roles and jump to TO_REST. At a site,
+ * rsp is 8 above a multiple of 16, as after each call: so the call here, and the push of count_cpu,
+ * write to the same page as the site's call. At a window, rsp may be anywhere, so nothing is
+ * pushed before the check: r11 has the return address. Then the window leaves a gap where a site
+ * has its return address.
  */
-asm(".macro need_room\n"
+asm("	template room\n"
     "	test	$IN_LOW_PART, %esp\n"
-    "	jnz	.Lroom\\@\n"
+    "	jnz	.Lroom\n"
     "	call	HOLE + .\n"
     "		hole TO_ROOM\n"
     "	jc	HOLE + .\n"
-    "		hole TO_GATE_CODE\n"
-    ".Lroom\\@:\n"
-    ".endm\n");
+    "		hole TO_REST\n"
+    ".Lroom:\n"
+
+    "	template window_room\n"
+    "	test	$IN_LOW_PART, %esp\n"
+    "	jnz	.Lwindow_room\n"
+    "	lea	.Lwindow_checked(%rip), %r11\n"
+    "	jmp	HOLE + .\n"
+    "		hole TO_WINDOW_ROOM\n"
+    ".Lwindow_checked:\n"
+    "	jc	HOLE + .\n"
+    "		hole TO_REST\n"
+    ".Lwindow_room:\n"
+    "	lea	-8(%rsp), %rsp\n");
 
 /*
  * Save what the routines use. In a routine, the stack is:
@@ -219,7 +240,6 @@ asm(".macro need_room\n"
  *	rcx, 48 rax, 56 the return address to the site, SP (64) where rsp is at the site
  */
 asm("	template enter\n"
-    "	need_room\n"
     "	push	%rax\n"
     "	push	%rcx\n"
     "	push	%rdx\n"
@@ -228,7 +248,6 @@ asm("	template enter\n"
     "	push	%rax\n"				/* makes room for the time */
 
     "	template enter_stop\n"
-    "	need_room\n"
     "	push	%rax\n"
     "	push	%rcx\n"
     "	push	%rdx\n"
@@ -275,7 +294,10 @@ asm("	template start\n"
     "	pop	%rsi\n"
     "	pop	%rdx\n"
     "	pop	%rcx\n"
-    "	pop	%rax\n");
+    "	pop	%rax\n"
+
+    "	template window_leave\n"
+    "	lea	8(%rsp), %rsp\n");
 
 /* ---- routines -------------------------------------------------------------------------------- */
 
@@ -691,10 +713,28 @@ asm(".macro enter_key\n"
     ".endm\n");
 
 /*
+ * The calls of a function are a pair whose key is the frame of the call, plus 1 because keys are
+ * odd. The frame is rsp at the entry of the function. On a stack of OCaml 5, it is the number of
+ * the stack, and the distance of this rsp from the handler at the stack's base: as frame_of() in
+ * bpf/measure_frames.bpf.h. Set rsi to the key; rsi is the rsp. Changes rax, rdx.
+ */
+asm(".macro fiber_key_to_rsi\n"
+    "	mov	CURRENT_STACK(%r14), %rax\n"
+    "	mov	STACK_HANDLER(%rax), %rdx\n"
+    "	sub	%esi, %edx\n"
+    "	mov	STACK_ID(%rax), %rsi\n"
+    "	shl	$32, %rsi\n"
+    "	lea	1(%rsi,%rdx), %rsi\n"
+    ".endm\n");
+
+/*
  * Start the pair. If the key already has an open start, that start becomes an orphan. Changes rax,
  * rcx, rdx.
  */
-asm("	template routine_key_start\n"
+asm("	template routine_fiber_start\n"
+    "	fiber_key_to_rsi\n"
+
+    "	template routine_key_start\n"
     "	enter_key\n"
     "	test	$1, %sil\n"			/* an int is odd, a pointer is even */
     "	jz	.Lnot_keyed\n"
@@ -752,7 +792,10 @@ asm("	template routine_key_start\n"
     "	ret\n");
 
 /* Stop the pair. Changes rax, rcx, rdx, rsi. */
-asm("	template routine_key_stop\n"
+asm("	template routine_fiber_stop\n"
+    "	fiber_key_to_rsi\n"
+
+    "	template routine_key_stop\n"
     "	enter_key\n"
     "	test	$1, %sil\n"
     "	jz	.Lkey_orphan\n"
@@ -776,19 +819,19 @@ asm("	template routine_key_stop\n"
  * trampoline, must fault at the end of a stack. OCaml 4 turns a fault of OCaml code into
  * Stack_overflow, and dies of other faults. rt_sigpending(2) fails if it cannot write to the page
  * below. Nothing can be saved on the stack, so the MMX registers are used: OCaml does not use them,
- * and C leaves them empty at calls.
+ * and C leaves them empty at calls. LEAVE is the instruction that returns.
  */
-asm("	template routine_room\n"
+asm(".macro check_room leave:vararg\n"
     "	movq	%rax, %mm0\n"
     "	mov	$HOLE, %eax\n"
     "		hole MAY_CALL\n"
     "	test	%eax, %eax\n"
-    "	jz	.Lroom_end\n"
+    "	jz	.Lroom_end\\@\n"
     "	mov	%rsp, %rax\n"
     "	and	$PAGE_MASK, %rax\n"
     "	cmp	HOLE(%rip), %rax\n" /* is this the page that was examined most recently? */
     "		hole TO_STACK_PAGE\n"
-    "	je	.Lroom_end\n"
+    "	je	.Lroom_end\\@\n"
     "	movq	%rcx, %mm1\n"
     "	movq	%rsi, %mm2\n"
     "	movq	%rdi, %mm3\n"
@@ -799,21 +842,28 @@ asm("	template routine_room\n"
     "	syscall\n"
     "	lea	SIGSET_BYTES(%rdi), %rcx\n"	/* the address of the page again */
     "	test	%eax, %eax\n"
-    "	jnz	.Lroom_none\n"
+    "	jnz	.Lroom_none\\@\n"
     "	mov	%rcx, HOLE(%rip)\n"
     "		hole TO_STACK_PAGE\n"
-    ".Lroom_none:\n"
+    ".Lroom_none\\@:\n"
     "	movq	%mm1, %rcx\n"
     "	movq	%mm2, %rsi\n"
     "	movq	%mm3, %rdi\n"
     "	movq	%mm4, %r11\n"
-    "	jz	.Lroom_end\n"			/* movq leaves the flags as they are */
+    "	jz	.Lroom_end\\@\n"		/* movq leaves the flags as they are */
     "	stc\n"
     /* The carry flag is set only by the stc above; all jumps to here leave it clear. */
-    ".Lroom_end:\n"
+    ".Lroom_end\\@:\n"
     "	movq	%mm0, %rax\n"
     "	emms\n"
-    "	ret\n"
+    "	\\leave\n"
+    ".endm\n"
+
+    "	template routine_room\n"
+    "	check_room ret\n"
+
+    "	template routine_window_room\n"
+    "	check_room jmp *%r11\n"
 
     "	template end\n"
     "	.popsection\n"

@@ -26,9 +26,9 @@
  *	SLOTS_OFF	pairs_slots_off()
  *	DEPTH		block_header.depth, times 65536
  *	MAY_CALL	may_call_kernel: 0 or 1
- *	TO_ROOM		the routine `room`
+ *	TO_ROOM, TO_WINDOW_ROOM		the routines that check the stack
  *	TO_STACK_PAGE	pairs_shared.stack_page of the first pair
- *	TO_GATE_CODE	the gate, the last template of the trampoline
+ *	TO_REST		the gate, or the copy of the window: the end of the trampoline
  *	N_BUCKETS	the number of buckets of a pair by key
  *	KEYS_OFF, PIDS_OFF	offsets of entries and pids of a pair by key, from its area
  */
@@ -52,14 +52,15 @@
 	X(MAY_CALL, 16)                                                                            \
 	X(TO_ROOM, 17)                                                                             \
 	X(TO_STACK_PAGE, 18)                                                                       \
-	X(TO_GATE_CODE, 19)                                                                        \
+	X(TO_REST, 19)                                                                             \
 	X(RSEQ_CS, 20)                                                                             \
 	X(TO_SEQUENCE, 21)                                                                         \
 	X(TO_KEY_START, 22)                                                                        \
 	X(TO_KEY_STOP, 23)                                                                         \
 	X(N_BUCKETS, 24)                                                                           \
 	X(KEYS_OFF, 25)                                                                            \
-	X(PIDS_OFF, 26)
+	X(PIDS_OFF, 26)                                                                            \
+	X(TO_WINDOW_ROOM, 27)
 
 #define TEMPLATE_HOLE(name, number) HOLE_##name = (number),
 enum { TEMPLATE_HOLES(TEMPLATE_HOLE) N_HOLES };
@@ -85,11 +86,12 @@ extern const uint8_t templates_text[], templates_count[], templates_count_cpu[],
 	templates_count_cpu_moved[], templates_count_cpu_entry[], templates_count_cpu_sequence[],
 	templates_count_cpu_sequence_end[], templates_window_cpu[], templates_window_cpu_moved[],
 	templates_window_cpu_entry[], templates_window_cpu_sequence[],
-	templates_window_cpu_sequence_end[], templates_gate[], templates_enter[],
-	templates_enter_stop[], templates_start[], templates_stop[], templates_key_start[],
-	templates_key_start_load[], templates_key_stop[], templates_key_stop_load[],
-	templates_leave[], templates_routine_start[], templates_routine_stop[],
-	templates_routine_key_start[], templates_routine_key_stop[], templates_routine_room[],
-	templates_end[];
+	templates_window_cpu_sequence_end[], templates_gate[], templates_room[],
+	templates_window_room[], templates_enter[], templates_enter_stop[], templates_start[],
+	templates_stop[], templates_key_start[], templates_key_start_load[], templates_key_stop[],
+	templates_key_stop_load[], templates_leave[], templates_window_leave[],
+	templates_routine_start[], templates_routine_stop[], templates_routine_fiber_start[],
+	templates_routine_key_start[], templates_routine_fiber_stop[], templates_routine_key_stop[],
+	templates_routine_room[], templates_routine_window_room[], templates_end[];
 
 #endif

@@ -263,19 +263,24 @@ bool engine_choice_read(const char *text, enum engine_choice *choice)
 	return false;
 }
 
-/* Return true if code other than the calls of OCaml functions is counted, or code is timed. */
+static bool is_function(const struct item *item)
+{
+	return item->kind == ITEM_FUNCTION || item->kind == ITEM_FUNCTION_REGEXP;
+}
+
+/* Return true if code other than the calls of OCaml functions is measured. */
 static bool has_code_beside_functions(const struct measure_request *request)
 {
-	for (size_t i = 0; i < request->n_pairs; i++)
-		if (is_code(&request->pairs[i].start) || is_code(&request->pairs[i].stop))
-			return true;
-	for (size_t i = 0; i < request->counted.n; i++) {
-		const struct item *item = &request->counted.list[i];
+	for (size_t i = 0; i < request->n_pairs; i++) {
+		const struct request_pair *pair = &request->pairs[i];
+		const bool is_calls = request_pair_is_calls(pair) && is_function(&pair->start);
 
-		if (is_code(item) && item->kind != ITEM_FUNCTION &&
-		    item->kind != ITEM_FUNCTION_REGEXP)
+		if (!is_calls && (is_code(&pair->start) || is_code(&pair->stop)))
 			return true;
 	}
+	for (size_t i = 0; i < request->counted.n; i++)
+		if (is_code(&request->counted.list[i]) && !is_function(&request->counted.list[i]))
+			return true;
 	return have_code(&request->printed);
 }
 
@@ -293,7 +298,7 @@ const char *measure_request_needs_bpf(const struct measure_request *request)
 		{ request->stack_depth, "--stack" },
 		{ request->split == OCP_BY_THREAD, "--by-thread" },
 		{ request->children, "--children" },
-		{ has_code_beside_functions(request), "c:, gc:, line:, note: and times of fn:" },
+		{ has_code_beside_functions(request), "c:, gc:, line:, note: and pairs of fn:" },
 	};
 
 	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)

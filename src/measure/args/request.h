@@ -145,7 +145,7 @@ bool measure_request_times_calls(const struct measure_request *request);
 /*
  * Return NULL if the engine `inside` supports all of REQUEST. Otherwise return the first feature in
  * REQUEST that only the BPF engine has: the name of an option, such as "--filter", or prefixes of
- * names: "c:, gc:, line:, note: and times of fn:".
+ * names: "c:, gc:, line:, note: and pairs of fn:".
  */
 const char *measure_request_needs_bpf(const struct measure_request *request);
 /* Like measure_request_needs_bpf(), for measurements of processes that start later. */

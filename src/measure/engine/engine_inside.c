@@ -83,7 +83,7 @@ struct sites_to_count {
 	struct inside_role *roles;
 	size_t n_roles;
 	struct memory *memory; /* of the process */
-	/* windows that are left out, because their code is not that of the file */
+	/* functions that are left out, because a window is not in memory as in the file */
 	size_t n_changed;
 };
 
@@ -97,8 +97,8 @@ const char *engine_inside_cannot(const struct engine_spec *spec)
 		return "stacks";
 	if (spec->exe || !spec->pid)
 		return "every process of a program";
-	if (spec->max_frames || spec->has_conditions)
-		return "times of functions";
+	if (spec->has_conditions)
+		return "phases of the collector";
 	return NULL;
 }
 
@@ -242,6 +242,21 @@ static void note_probe(struct inside_process *process, const struct engine_site 
 		process->n_probes = site->probe_index + 1;
 }
 
+/*
+ * Set *PLACE to the key of ROLE at SITE of FILE: the argument, or the frame of the call. Return
+ * false if it is at no place that the engine can read.
+ */
+static bool find_key(const struct engine_file *file, const struct engine_site *site,
+		     const struct engine_role *role, struct inside_place *place)
+{
+	if (!role->is_frame)
+		return inside_place_of(&file->args[site->args].args[role->key_arg], place);
+	*place = (struct inside_place){ .kind = site->site->is_on_ocaml_stack ? INSIDE_FIBER_FRAME
+									      : INSIDE_FRAME,
+					.number = site->site->frame_depth };
+	return true;
+}
+
 /* Add the roles of SITE to SITES, each with the place of its key. */
 static int add_roles(struct inside_process *process, const struct engine_file *file,
 		     const struct engine_site *site, struct sites_to_count *sites)
@@ -254,9 +269,8 @@ static int add_roles(struct inside_process *process, const struct engine_file *f
 
 		roles[i] = (struct inside_role){ .pair = role->pair,
 						 .is_stop = role->is_stop,
-						 .is_keyed = role->is_keyed };
-		if (role->is_keyed &&
-		    !inside_place_of(&file->args[site->args].args[role->key_arg], &roles[i].key))
+						 .is_keyed = role->is_keyed || role->is_frame };
+		if (roles[i].is_keyed && !find_key(file, site, role, &roles[i].key))
 			return ctx_error(process->ctx, -ENOTSUP,
 					 "pid %d: a site of %s has the key neither in a register "
 					 "nor on the stack, where the engine `inside` reads it",
@@ -275,8 +289,10 @@ static bool has_changed(const struct sites_to_count *sites, uint64_t addr, const
 	       memcmp(now, site->window, site->n_window) != 0;
 }
 
+/* Set *CHANGED, and add nothing, if site I is a window that is not in memory as in the file. */
 static int add_counted_site(struct inside_process *process, const struct file_mappings *mapped,
-			    const struct engine_file *file, size_t i, struct sites_to_count *sites)
+			    const struct engine_file *file, size_t i, struct sites_to_count *sites,
+			    bool *changed)
 {
 	const struct engine_site *site = &file->sites[i];
 	const uint8_t *window = site->site ? site->site->window : NULL;
@@ -294,10 +310,9 @@ static int add_counted_site(struct inside_process *process, const struct file_ma
 			  : "pid %d: has no mapping of a site of %s, and cannot be counted "
 			    "inside",
 			(int)mapped->pid, file->name);
-	if (window && has_changed(sites, addr, site->site)) {
-		sites->n_changed++;
+	*changed = window && has_changed(sites, addr, site->site);
+	if (*changed)
 		return 0;
-	}
 	sites->sites[process->n_sites] = (struct inside_site){
 		.addr = addr,
 		.semaphore = has_semaphore ? semaphore + OCAML_COUNTER_OFF : 0,
@@ -305,11 +320,45 @@ static int add_counted_site(struct inside_process *process, const struct file_ma
 		.n_roles = site->n_roles,
 		.window = window,
 		.n_window = window ? site->site->n_window : 0,
+		.n_before = window ? site->site->n_before : 0,
 	};
 	if (process->probes)
 		note_probe(process, site);
 	process->numbers[process->n_sites++] = (uint32_t)(file->first_site + i);
 	return add_roles(process, file, site, sites);
+}
+
+/*
+ * Add the sites [FIRST, END) of FILE, which belong to one probe. If it is a function that has a
+ * changed window, add none of them: its other windows could not time its calls.
+ */
+static int add_probe_sites(struct inside_process *process, const struct file_mappings *mapped,
+			   const struct engine_file *file, size_t first, size_t end,
+			   struct sites_to_count *sites)
+{
+	const size_t n_sites = process->n_sites, n_roles = sites->n_roles;
+	bool changed = false;
+	int err = 0;
+
+	for (size_t i = first; !err && !changed && i < end; i++)
+		if (!file->sites[i].is_off)
+			err = add_counted_site(process, mapped, file, i, sites, &changed);
+	if (changed) {
+		process->n_sites = n_sites;
+		sites->n_roles = n_roles;
+		sites->n_changed++;
+	}
+	return err;
+}
+
+/* Return the number of the first site of FILE behind site I that belongs to another probe. */
+static size_t end_of_probe(const struct engine_file *file, size_t i)
+{
+	const uint32_t probe = file->sites[i].probe_index;
+
+	while (i < file->n_sites && file->sites[i].probe_index == probe)
+		i++;
+	return i;
 }
 
 static int add_file_sites(struct inside_process *process, const struct maps *maps,
@@ -322,9 +371,10 @@ static int add_file_sites(struct inside_process *process, const struct maps *map
 		return ctx_error(process->ctx, -errno, "%s: %s", file->name, strerror(errno));
 	if (file->n_sites)
 		err = find_mappings(process, maps, &mapped);
-	for (size_t i = 0; !err && i < file->n_sites; i++)
-		if (!file->sites[i].is_off)
-			err = add_counted_site(process, &mapped, file, i, sites);
+	for (size_t i = 0, end; !err && i < file->n_sites; i = end) {
+		end = end_of_probe(file, i);
+		err = add_probe_sites(process, &mapped, file, i, end, sites);
+	}
 	free(mapped.mappings);
 	return err;
 }
@@ -997,7 +1047,7 @@ static int costs(struct ocp_ctx *ctx, const struct engine_spec *spec, struct ocp
 		&counting);
 
 	for (size_t i = 0; i < spec->n_roles; i++)
-		by_key |= spec->roles[i].is_keyed;
+		by_key |= spec->roles[i].is_keyed || spec->roles[i].is_frame;
 	if (!err && spec->request.n_pairs)
 		err = own_cost_measure(ctx, by_key ? OWN_COST_TIMING_BY_KEY : OWN_COST_TIMING,
 				       spec->request.depth, &timing);
