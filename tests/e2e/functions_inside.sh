@@ -7,7 +7,7 @@
 #   SUITE    the programs of the language suite to run; all: each of them
 #
 # needs: fixtures ocaml
-# ocaml5: test_counts test_times test_attached_and_detached test_kills test_suite test_both_engines
+# ocaml5: test_counts test_times test_stack_overflow test_attached_and_detached test_kills test_suite test_both_engines
 # takes: 90 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
@@ -21,6 +21,9 @@ BINARIES=$O/tests/fixtures/binaries
 # OCaml 5 would let a recursion without end fill 1 GiB.
 export OCAMLRUNPARAM=l=1M
 
+# Functions of `calls` that recur, that exceptions end, and that end by tail calls.
+TIMED=(--time fn:Calls.fib --time fn:Calls.frames --time fn:Calls.tail_many --time fn:Calls.one_round)
+
 # ---- helpers ----------------------------------------------------------------------------------
 
 # Start COMMAND, which stops before OCaml code runs, and measure inside, to the end, what MEASURED says (options): JSON in OUT.
@@ -33,7 +36,7 @@ start_measured() { # OUT COMMAND...
 	wait_for "[[ \$(readlink /proc/$TARGET/exe) = '$(realpath "$1")' ]] && grep -q '^\(257\|0\) ' /proc/$TARGET/syscall"
 	background "$TOOL" attach -pid "$TARGET" "${MEASURED[@]}" --engine inside --budget none --json >"$out" 2>"$out.err"
 	COUNTING=$!
-	wait_for "has_text '$out.err' '(counting|measuring) [0-9]+ probes' || has_ended $COUNTING"
+	wait_for "has_text '$out.err' '(counting|measuring) [0-9]+ probe' || has_ended $COUNTING"
 	! has_ended "$COUNTING" || fail "$(<"$out.err")"
 	: >"$gate"
 }
@@ -112,6 +115,40 @@ test_times() {
 	eq "$(<"$TMP/compared")" $((${#MEASURED[@]} / 2)) "functions"
 }
 
+# Recursions without end, whose calls are counted and timed: Stack_overflow stays an exception, again and again.
+test_stack_overflow() {
+	local MEASURED=(--count=fn:Overflow.deeper --time fn:Overflow.deeper)
+	need_command python3
+	mkdir "$TMP/built"
+	cat >"$TMP/built/overflow.ml" <<-'ML'
+	let calls = ref 0
+	let[@inline never] rec deeper n = incr calls; 1 + Sys.opaque_identity (deeper (n + 1))
+	let () =
+	  let overflows = ref 0 in
+	  for _ = 1 to 50 do
+	    try ignore (deeper 0) with Stack_overflow -> incr overflows
+	  done;
+	  Printf.printf "%d %d\n" !overflows !calls
+	ML
+	(cd "$TMP/built" && ocamlopt -g overflow.ml -o overflow)
+	ulimit -Ss 2048
+	start_measured "$TMP/out" "$TMP/built/overflow"
+	finish_target
+	wait "$COUNTING" || fail "$(<"$TMP/out.err")"
+	eq "$TARGET_STATUS" 0 "status"
+	holds python3 - "$TMP/out" "$(output_of)" <<-'PY'
+	import json, sys
+	result = json.loads(open(sys.argv[1]).read().splitlines()[-1])
+	overflows, calls = map(int, open(sys.argv[2]).read().split())
+	hits, timed = result["probes"][0]["hits"], result["pairs"][0]
+	print(overflows, calls, hits, timed)
+	# OCaml 5 raises at the beginning of the last call, which has been counted.
+	assert overflows == 50 and hits - calls in (0, 50) and calls > 50 * 10000
+	# Only the last calls have no stack left to be timed on.
+	assert hits - 50 * 8 <= timed["starts"] <= hits and timed["count"] == 0
+	PY
+}
+
 # The compiler compiles a file: each count is that of uprobes, and the files are those of a run that nobody counts. With -S
 # and an interface, the compiler makes no temporary files. Their names are random: zeros before a number take more calls.
 test_compiler() {
@@ -149,16 +186,17 @@ test_compiler() {
 
 # ---- nothing else changes ---------------------------------------------------------------------
 
-# Again and again, from the middle of calls to the middle of others, in four threads.
+# Again and again, from the middle of calls to the middle of others, in four threads; some calls are timed.
 test_attached_and_detached() {
-	local i counted=0
+	local i counted=0 timed=0
 	build_calls
 	start_calls 0 4
 	tell go
 	for ((i = 0; i < CYCLES; i++)); do
-		"$TOOL" attach --budget none -q -pid "$TARGET" --count='fn:.*' --engine inside --for 20ms --json >"$TMP/counts" \
+		"$TOOL" attach --budget none -q -pid "$TARGET" --count='fn:.*' "${TIMED[@]}" --engine inside --for 20ms --json >"$TMP/counts" \
 			2>"$TMP/err" || fail "$(<"$TMP/err")"
 		! finds '"hits":[1-9]' "$TMP/counts" || counted=$((counted + 1))
+		! finds '"start":"fn:Calls.fib","stop":"","count":[1-9]' "$TMP/counts" || timed=$((timed + 1))
 	done
 	holds has_own_code
 	tell stop
@@ -166,7 +204,7 @@ test_attached_and_detached() {
 	eq "$TARGET_STATUS" 0 "status"
 	check_rounds "$TMP/built/calls"
 	# On a busy machine the program may have no processor for a while.
-	((counted >= CYCLES / 2)) || fail "$counted of $CYCLES"
+	((counted >= CYCLES / 2 && timed >= CYCLES / 2)) || fail "$counted and $timed of $CYCLES"
 }
 
 # The tool is killed at its system calls, one after the other: the program goes on, `doctor --fix` restores its code.
@@ -175,7 +213,7 @@ test_kills() {
 	build_calls
 	start_calls 0 2
 	tell go
-	tool=("$TOOL" attach -q --budget none -pid "$TARGET" --count='fn:Calls.*' --engine inside --for 10ms)
+	tool=("$TOOL" attach -q --budget none -pid "$TARGET" --count='fn:Calls.*' "${TIMED[@]}" --engine inside --for 10ms)
 	list_calls "${tool[@]}"
 	for call in $(spread_calls "${KILLS:-12}"); do
 		kill_if_reached "$call" "${tool[@]}" || continue
@@ -279,10 +317,13 @@ test_errors() {
 	build_calls
 	start_calls 0 1
 	for name in c:malloc gc:minor line:calls.ml:10; do
-		expect_error 2 'excludes c:, gc:, line:, note: and times of fn:' --count="$name"
+		expect_error 2 'excludes c:, gc:, line:, note: and pairs of fn:' --count="$name"
 	done
-	expect_error 2 'excludes c:, gc:, line:, note: and times of fn:' --time fn:Calls.fib
+	for name in fn:Calls.fib,fn:Calls.plain c:malloc gc:minor; do
+		expect_error 2 'excludes c:, gc:, line:, note: and pairs of fn:' --time "$name"
+	done
 	expect_error 2 "'fn:Calls.fibs'" --count=fn:Calls.fibs
+	expect_error 4 "^ocaml-probes: 'fn:Calls.constant': cannot be timed inside: its code is too short" --time fn:Calls.constant
 	name=$(without_window "$TMP/built/calls" '^Calls\.' | grep -v fun_ | head -n 1)
 	[[ -n $name ]] || fail "each function has a window"
 	expect_error 4 "^ocaml-probes: 'fn:$name': cannot be counted inside: a jump" --count="fn:$name"

@@ -257,6 +257,7 @@ static void mark_keyed(struct code_block *block, const struct code_spec *spec)
 					shared_of(block, spec->roles[i][role].pair);
 
 				shared->is_keyed = shared->used[0] = 1;
+				code_slot(block, spec->roles[i][role].pair, 0)->tid = PAIRS_SHARED;
 			}
 }
 
@@ -331,7 +332,7 @@ struct inside_pair code_pair(struct code_block *block, uint32_t pair)
 
 struct pairs_keyed_start *code_key(struct code_block *block, uint32_t pair, uint32_t place)
 {
-	char *keys = (char *)code_slot(block, pair, 0) + pairs_keys_off();
+	char *keys = (char *)code_slot(block, pair, 0) + pairs_keys_off(block->header.n_threads);
 
 	return (struct pairs_keyed_start *)keys + place;
 }

@@ -416,6 +416,38 @@ static void hit_in_between(int number, siginfo_t *info, void *context)
 }
 
 /* rbx is what it was at the call of code_hit_stepped: its key is a constant. */
+/* A thread keeps a slot for its totals; other threads with the same place share slot 0. */
+TEST(threads_have_slots_for_totals)
+{
+	enum { N_THREADS = 16, OTHER = LIVE + N_THREADS / PAIRS_THREADS_A_TOTAL, KEY = 7 };
+	struct code_spec spec = key_spec(N_THREADS, (struct inside_place){ INSIDE_REGISTER, RBX });
+	struct code_block *block;
+
+	spec.fakes_tids = true;
+	block = code_block_new(&spec);
+	assert_int_equal(pairs_n_totals(N_THREADS), OTHER - LIVE);
+	for (int i = 0; i < 3; i++) {
+		code_fake_tid = LIVE;
+		hit_key(block, START, KEY);
+		hit_key(block, STOP, KEY);
+	}
+	assert_int_equal(code_slot(block, 0, LIVE)->tid, LIVE);
+	assert_int_equal(code_slot(block, 0, LIVE)->starts, 3);
+	/* A call may end in another thread than it began. */
+	hit_key(block, START, KEY);
+	code_fake_tid = OTHER;
+	hit_key(block, STOP, KEY);
+	hit_key(block, START, KEY);
+	assert_int_equal(code_slot(block, 0, LIVE)->tid, LIVE);
+	assert_int_equal(code_slot(block, 0, LIVE)->starts, 4);
+	assert_int_equal(code_slot(block, 0, 0)->starts, 1);
+	assert_int_equal(code_slot(block, 0, 0)->tid, PAIRS_SHARED);
+	assert_int_equal(code_pair(block, 0).starts, 5);
+	assert_int_equal(code_pair(block, 0).count, 4);
+	assert_books(block);
+	code_block_free(block);
+}
+
 TEST(signal_handlers_may_use_keys)
 {
 	struct sigaction action = { .sa_sigaction = hit_in_between, .sa_flags = SA_SIGINFO }, old;

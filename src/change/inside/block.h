@@ -151,14 +151,17 @@ struct block_header {
  * The rules of pairing are those of struct measure_open in bpf/measure.h.
  *
  * A pair may be matched by a key instead of by thread. The key is an int argument, or the frame of a
- * call plus 1; a frame is a multiple of 8. Its slot number 0 has
- * the totals of all threads, which change by locked instructions. Behind this slot are the open
- * starts of the pair: buckets of PAIRS_BUCKET_KEYS entries. The key determines the bucket. An entry
- * is free if its pid is 0. A start takes a free entry by one atomic exchange of the pid, and writes
- * the key last. A stop takes the key out of the entry by one exchange, and then clears the pid. The
- * thread that takes a key out counts the start, so each start is counted once. The pid is part of
- * the key, because forked children share the block. The C library keeps the thread id of each
- * thread, but no pid. So a cache behind the entries has the pid for each thread id.
+ * call plus 1; a frame is a multiple of 8. The first pairs_n_totals() slots of such a pair have
+ * totals. A thread takes the slot at its id modulo their number if no thread has taken this slot
+ * before, and keeps it. The other threads share slot 0, which changes by locked instructions, and
+ * whose tid is PAIRS_SHARED. Behind these slots are the open starts of the pair: buckets of
+ * PAIRS_BUCKET_KEYS entries. The key determines the bucket. An entry is free if its pid is 0. A
+ * start takes the first free entry of the bucket by one atomic exchange of the pid, and writes the
+ * key last. So a search for a key ends at the first entry that was never used. A stop takes the key
+ * out of the entry by one exchange, and then clears the pid. The thread that takes a key out counts
+ * the start, so each start is counted once. The pid is part of the key, because forked children
+ * share the block. The C library keeps the thread id of each thread, but no pid. So a cache behind
+ * the entries has the pid for each thread id.
  *
  * Errors of the totals that may occur, without harm to the process:
  * - A thread gets the id of a thread that ended with open starts: the new thread finds the open
@@ -170,12 +173,15 @@ struct block_header {
  *   interrupted.
  */
 
+#define PAIRS_SHARED UINT32_MAX /* no thread has this id */
+
 enum {
 	PAIRS_DEPTH = 32,    /* how many starts a thread can have open in a pair; a power of 2 */
 	PAIRS_BUCKETS = 496, /* see measure_bucket_of() */
 	PAIRS_WINDOW = 16,   /* number of slots in which a thread looks for its slot */
 	PAIRS_MAX_THREADS = 65536,
-	PAIRS_KEYS_A_THREAD = 64, /* for each slot, the number of entries for open starts by key */
+	PAIRS_THREADS_A_TOTAL = 4, /* the number of slots for each slot of a pair by key */
+	PAIRS_KEYS_A_THREAD = 64,  /* for each slot, the number of entries for open starts by key */
 	PAIRS_BUCKET_KEYS = 16,
 	PAIRS_PIDS = 64, /* words of the cache of process ids; a power of 2 */
 };
@@ -233,12 +239,12 @@ struct pairs_shared {
 
 /* An open start of a pair that is matched by key. */
 struct pairs_keyed_start {
-	uint32_t pid; /* the process of the start; 0: the entry is free */
-	uint32_t unused;
+	uint32_t pid;	   /* the process of the start; 0: the entry is free */
+	uint32_t was_used; /* 0: the entry was never taken, nor were those behind it */
 	/* the key, an int in OCaml's form 2 * N + 1; 0: not written yet, or taken out */
 	uint64_t key;
 	uint64_t ticks;
-	uint64_t unused_too;
+	uint64_t unused;
 };
 
 /*
@@ -264,12 +270,13 @@ static inline uint64_t pairs_area_off(const struct block_header *header, uint32_
 }
 
 /*
- * For a pair that is matched by key: return the number of its entries, the offset of the entries,
- * and the offset of the words of the pid cache behind the entries. Both offsets are from the pair's
- * slots. A word of the cache has the pid in its upper half and the thread id in its lower half.
+ * For a pair that is matched by key: return the number of its slots for totals, a power of 2; the
+ * number of its entries, the offset of the entries, and the offset of the words of the pid cache
+ * behind the entries. Both offsets are from the pair's slots. A word of the cache has the pid in its upper half and the thread id in its lower half.
  */
+uint32_t pairs_n_totals(uint32_t n_threads);
 uint32_t pairs_n_keys(uint32_t n_threads);
-uint64_t pairs_keys_off(void);
+uint64_t pairs_keys_off(uint32_t n_threads);
 uint64_t pairs_pids_off(uint32_t n_threads);
 
 #endif

@@ -269,7 +269,10 @@ static void write_meta(struct inside *inside, const struct inside_spec *spec)
 		to = mempcpy(to, spec->meta[i].iov_base, spec->meta[i].iov_len);
 }
 
-/* Mark the pairs that are matched by key: readers find the totals of these pairs in slot 0. */
+/*
+ * Mark the pairs that are matched by key. Slot 0 of these pairs is in use from the start, and belongs
+ * to no thread.
+ */
 static void mark_keyed(struct inside *inside, const struct inside_spec *spec)
 {
 	const struct block_header *header = &inside->header;
@@ -278,13 +281,16 @@ static void mark_keyed(struct inside *inside, const struct inside_spec *spec)
 		const struct inside_role *roles = spec->sites[i].roles;
 
 		for (size_t r = 0; r < spec->sites[i].n_roles; r++) {
-			struct pairs_shared *shared =
-				(void *)(inside->block + pairs_area_off(header, roles[r].pair));
+			uint8_t *area = inside->block + pairs_area_off(header, roles[r].pair);
+			struct pairs_shared *shared = (void *)area;
+			struct pairs_slot *slots =
+				(void *)(area + pairs_slots_off(header->n_threads));
 
 			if (!roles[r].is_keyed)
 				continue;
 			shared->is_keyed = 1;
 			shared->used[0] = 1;
+			slots[0].tid = PAIRS_SHARED;
 		}
 	}
 }

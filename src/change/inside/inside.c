@@ -80,9 +80,27 @@ static int copy_part(struct inside *inside, uint64_t off, uint64_t bytes)
 	return block_copy(inside->memory, &inside->header, off, bytes, inside->block + off);
 }
 
+/* Return how many starts of PAIR are open, whether or not their threads still exist. */
+static uint64_t n_open(const struct inside_pair *pair)
+{
+	const uint64_t ended =
+		pair->count + pair->orphan_starts + pair->collisions + pair->not_keyed;
+
+	return pair->starts > ended ? pair->starts - ended : 0;
+}
+
+/* Return true if pair number PAIR, whose totals were copied, has open starts. */
+static bool has_open_starts(const struct inside *inside, uint32_t pair)
+{
+	struct inside_pair totals;
+
+	totals_pair(&inside->header, inside->block, pair, &totals);
+	return n_open(&totals);
+}
+
 /*
- * Copy one pair. Skip slots that no thread has used: reading such a slot would make the kernel
- * allocate memory for it.
+ * Copy one pair. Skip slots that no thread has used, and open starts if there are none: reading
+ * them would make the kernel allocate memory for them.
  */
 static int copy_pair(struct inside *inside, uint32_t pair)
 {
@@ -96,8 +114,8 @@ static int copy_pair(struct inside *inside, uint32_t pair)
 		if (shared->used[i / 64] >> (i % 64) & 1)
 			err = copy_part(inside, slots_off + i * sizeof(struct pairs_slot),
 					sizeof(struct pairs_slot));
-	if (!err && shared->is_keyed)
-		err = copy_part(inside, slots_off + pairs_keys_off(),
+	if (!err && shared->is_keyed && has_open_starts(inside, pair))
+		err = copy_part(inside, slots_off + pairs_keys_off(header->n_threads),
 				pairs_n_keys(header->n_threads) * sizeof(struct pairs_keyed_start));
 	return err;
 }
@@ -193,9 +211,7 @@ void inside_put_sites(const struct inside *inside)
  */
 static void add_gone(const struct inside *inside, uint32_t i, struct inside_pair *pair)
 {
-	const uint64_t ended =
-		pair->count + pair->orphan_starts + pair->collisions + pair->not_keyed;
-	const uint64_t open = pair->starts > ended ? pair->starts - ended : 0;
+	const uint64_t open = n_open(pair);
 	uint64_t n;
 
 	if (!inside->knows_gone || !open)

@@ -69,22 +69,29 @@ uint64_t pairs_stride(uint32_t n_threads)
 
 static_assert(sizeof(struct pairs_keyed_start) * PAIRS_WINDOW * PAIRS_KEYS_A_THREAD +
 			      PAIRS_PIDS * sizeof(uint64_t) <=
-		      (PAIRS_WINDOW - 1) * sizeof(struct pairs_slot),
-	      "the entries of a pair by key have room behind its first slot");
+		      (PAIRS_WINDOW - PAIRS_WINDOW / PAIRS_THREADS_A_TOTAL) *
+			      sizeof(struct pairs_slot),
+	      "the entries of a pair by key have room behind its totals");
+
+uint32_t pairs_n_totals(uint32_t n_threads)
+{
+	return n_threads / PAIRS_THREADS_A_TOTAL;
+}
 
 uint32_t pairs_n_keys(uint32_t n_threads)
 {
 	return n_threads * PAIRS_KEYS_A_THREAD;
 }
 
-uint64_t pairs_keys_off(void)
+uint64_t pairs_keys_off(uint32_t n_threads)
 {
-	return sizeof(struct pairs_slot);
+	return pairs_n_totals(n_threads) * sizeof(struct pairs_slot);
 }
 
 uint64_t pairs_pids_off(uint32_t n_threads)
 {
-	return pairs_keys_off() + pairs_n_keys(n_threads) * sizeof(struct pairs_keyed_start);
+	return pairs_keys_off(n_threads) +
+	       pairs_n_keys(n_threads) * sizeof(struct pairs_keyed_start);
 }
 
 /* ---- sizes ---------------------------------------------------------------------------------- */

@@ -287,7 +287,8 @@ static void set_values(struct assembly *assembly, const struct block_header *hea
 	values[HOLE_DEPTH] = (int64_t)header->depth << 16;
 	values[HOLE_MAY_CALL] = process->may_call_kernel;
 	values[HOLE_N_BUCKETS] = pairs_n_keys(header->n_threads) / PAIRS_BUCKET_KEYS;
-	values[HOLE_KEYS_OFF] = values[HOLE_SLOTS_OFF] + (int64_t)pairs_keys_off();
+	values[HOLE_KEYS_OFF] = values[HOLE_SLOTS_OFF] + (int64_t)pairs_keys_off(header->n_threads);
+	values[HOLE_TOTALS_MASK] = (int64_t)pairs_n_totals(header->n_threads) - 1;
 	values[HOLE_PIDS_OFF] = values[HOLE_SLOTS_OFF] + (int64_t)pairs_pids_off(header->n_threads);
 }
 

@@ -44,6 +44,7 @@ static_assert(offsetof(struct pairs_slot, tid) == 0 && offsetof(struct pairs_slo
 		      offsetof(struct pairs_shared, not_keyed) == 24 &&
 		      offsetof(struct pairs_shared, used) == 64 && PAIRS_DEPTH == 32 &&
 		      offsetof(struct pairs_keyed_start, pid) == 0 &&
+		      offsetof(struct pairs_keyed_start, was_used) == 4 &&
 		      offsetof(struct pairs_keyed_start, key) == 8 &&
 		      offsetof(struct pairs_keyed_start, ticks) == 16 &&
 		      sizeof(struct pairs_keyed_start) == 32 && PAIRS_BUCKET_KEYS == 16 &&
@@ -75,6 +76,7 @@ asm(NUMBER(N_AND_NEXT, 4)
     NUMBER(NOW, 8)		/* offset from rsp in a routine of the time that enter_stop saved */
     NUMBER(STACK_PAGE, 16)
     NUMBER(NOT_KEYED, 24)
+    NUMBER(WAS_USED, 4)
     NUMBER(KEY, 8)
     NUMBER(KEY_TICKS, 16)
     NUMBER(KEYED_BYTES, 32)
@@ -629,8 +631,9 @@ asm("	template routine_stop\n"
     "	ret\n");
 
 /*
- * A pair by key: its area is at rdi, its key is in rsi, see block.h. Throughout, ecx is the process
- * id, rdx an entry, r8 the offset of the entry from the first one, r9 is 0.
+ * A pair by key: its area is at rdi, its key is in rsi, see block.h. Until the key was found or
+ * stored, ecx is the process id, rdx an entry, r8 the offset of the entry from the first one; r9 is
+ * 0.
  */
 asm(".macro enter_key\n"
     "	push	%r8\n"
@@ -684,6 +687,26 @@ asm(".macro enter_key\n"
     "		hole KEYS_OFF\n"
     ".endm\n"
 
+    /*
+     * Set rax to the slot for the totals of this thread. Jump to SHARED if it is slot 0, which
+     * changes by locked instructions. Changes r8.
+     */
+    ".macro totals_to_rax shared\n"
+    "	mov	%fs:HOLE, %r8d\n"
+    "		hole TID\n"
+    "	mov	%r8d, %eax\n"
+    "	and	$HOLE, %eax\n"
+    "		hole TOTALS_MASK\n"
+    "	imul	$SLOT_BYTES, %rax, %rax\n"
+    "	lea	HOLE(%rdi,%rax), %rax\n"
+    "		hole SLOTS_OFF\n"
+    "	cmp	%r8d, (%rax)\n"
+    "	je	.Ltotals\\@\n"
+    "	call	.Ltake_totals\n"
+    "	jc	\\shared\n"
+    ".Ltotals\\@:\n"
+    ".endm\n"
+
     /* Set r8 to the next entry, and jump to LABEL unless the bucket ends there. */
     ".macro next_in_bucket label\n"
     "	add	$KEYED_BYTES, %r8d\n"
@@ -692,14 +715,17 @@ asm(".macro enter_key\n"
     ".endm\n"
 
     /*
-     * Take the key out of its entry, and set rdx to the entry, which stays taken. Jump to NONE if
-     * the bucket has no entry with the key. If two threads try to take out the same key, one of
+     * Take the key out of its entry, and set rdx to the entry, which stays taken. Jump to NONE, with
+     * r8 at the end of the bucket, if the bucket has no entry with the key. If two threads try to take out the same key, one of
      * them finds no entry. Changes rax.
      */
     ".macro take_key_out none\n"
     ".Ltake\\@:\n"
     "	entry_at_r8\n"
-    "	cmp	%ecx, (%rdx)\n"
+    "	mov	(%rdx), %rax\n"
+    "	test	%rax, %rax\n"			/* an entry that was never used ends the search */
+    "	jz	.Lunused\\@\n"
+    "	cmp	%ecx, %eax\n"
     "	jne	.Lnot\\@\n"
     "	mov	%rsi, %rax\n"
     "	cmp	%rax, KEY(%rdx)\n"
@@ -708,6 +734,10 @@ asm(".macro enter_key\n"
     "	je	.Ltaken\\@\n"
     ".Lnot\\@:\n"
     "	next_in_bucket .Ltake\\@\n"
+    "	jmp	\\none\n"
+    ".Lunused\\@:\n"
+    "	or	$IN_BUCKET, %r8d\n"		/* as at the end of the bucket */
+    "	add	$KEYED_BYTES, %r8d\n"
     "	jmp	\\none\n"
     ".Ltaken\\@:\n"
     ".endm\n");
@@ -754,26 +784,56 @@ asm("	template routine_fiber_start\n"
     "	test	%eax, %eax\n"
     "	jnz	.Lkey_in_use\n"
     "	lock cmpxchg %ecx, (%rdx)\n"
-    "	je	.Lkey_opened\n"
+    "	je	.Lkey_claimed\n"
     ".Lkey_in_use:\n"
     "	next_in_bucket .Lkey_free_next\n"
     ".Lkey_collision:\n"
     "	lock incq COLLISIONS(%rdi)\n"
     "	leave_key\n"
 
+    ".Lkey_claimed:\n"
+    "	movl	$1, WAS_USED(%rdx)\n"
     ".Lkey_opened:\n"
-    "	lea	HOLE(%rdi), %rax\n"
-    "		hole SLOTS_OFF\n"
-    "	lock incq STARTS(%rax)\n"
+    "	totals_to_rax .Lkey_start_shared\n"
+    "	incq	STARTS(%rax)\n"
+    ".Lkey_begin:\n"
     "	mov	%rdx, %rcx\n"
     "	begin_to_rax\n"
     "	mov	%rax, KEY_TICKS(%rcx)\n"
     "	mov	%rsi, KEY(%rcx)\n"		/* from here on a stop can take the key out */
     "	leave_key\n"
+    ".Lkey_start_shared:\n"
+    "	lock incq STARTS(%rax)\n"
+    "	jmp	.Lkey_begin\n"
 
     ".Lnot_keyed:\n"
     "	lock incq NOT_KEYED(%rdi)\n"
     "	leave_key\n"
+
+    /*
+     * Give the slot at rax to thread r8d if it belongs to no thread. Otherwise set rax to slot 0,
+     * and set the carry flag. Changes r8.
+     */
+    ".Ltake_totals:\n"
+    "	cmpl	$0, (%rax)\n"
+    "	jne	.Lshared_totals\n"
+    "	push	%rcx\n"
+    "	mov	%rax, %rcx\n"
+    "	xor	%eax, %eax\n"
+    "	lock cmpxchg %r8d, (%rcx)\n"
+    "	mov	%rcx, %rax\n"			/* mov and pop leave the flags as they are */
+    "	pop	%rcx\n"
+    "	jne	.Lshared_totals\n"
+    "	and	$HOLE, %r8d\n"
+    "		hole TOTALS_MASK\n"
+    "	lock bts %r8, USED(%rdi)\n"
+    "	clc\n"
+    "	ret\n"
+    ".Lshared_totals:\n"
+    "	lea	HOLE(%rdi), %rax\n"
+    "		hole SLOTS_OFF\n"
+    "	stc\n"
+    "	ret\n"
 
     /* Set rdx to the word of the pid cache for thread ecx, and store it there. Changes rax. */
     ".Lask_process:\n"
@@ -804,8 +864,13 @@ asm("	template routine_fiber_stop\n"
     "	take_key_out .Lkey_orphan\n"
     "	mov	KEY_TICKS(%rdx), %rcx\n"
     "	mov	%r9d, (%rdx)\n"			/* the entry is free now */
-    "	lea	HOLE(%rdi), %rsi\n"
-    "		hole SLOTS_OFF\n"
+    "	totals_to_rax .Lkey_stop_shared\n"
+    "	mov	%rax, %rsi\n"
+    "	mov	KEY_NOW(%rsp), %rax\n"
+    "	add_time\n"
+    "	leave_key\n"
+    ".Lkey_stop_shared:\n"
+    "	mov	%rax, %rsi\n"
     "	mov	KEY_NOW(%rsp), %rax\n"
     "	add_time lock\n"
     "	leave_key\n"

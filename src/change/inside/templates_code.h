@@ -29,6 +29,7 @@
  *	TO_ROOM, TO_WINDOW_ROOM		the routines that check the stack
  *	TO_STACK_PAGE	pairs_shared.stack_page of the first pair
  *	TO_REST		the gate, or the copy of the window: the end of the trampoline
+ *	TOTALS_MASK	pairs_n_totals() - 1
  *	N_BUCKETS	the number of buckets of a pair by key
  *	KEYS_OFF, PIDS_OFF	offsets of entries and pids of a pair by key, from its area
  */
@@ -60,7 +61,8 @@
 	X(N_BUCKETS, 24)                                                                           \
 	X(KEYS_OFF, 25)                                                                            \
 	X(PIDS_OFF, 26)                                                                            \
-	X(TO_WINDOW_ROOM, 27)
+	X(TO_WINDOW_ROOM, 27)                                                                      \
+	X(TOTALS_MASK, 28)
 
 #define TEMPLATE_HOLE(name, number) HOLE_##name = (number),
 enum { TEMPLATE_HOLES(TEMPLATE_HOLE) N_HOLES };

@@ -148,7 +148,8 @@ uint64_t gone_threads_starts(const struct block_header *header, const void *bloc
 	uint64_t n = 0;
 
 	if (load_count(&shared->is_keyed))
-		return open_keys_of_gone((const char *)slots + pairs_keys_off(), header->n_threads);
+		return open_keys_of_gone((const char *)slots + pairs_keys_off(header->n_threads),
+					 header->n_threads);
 	for (uint32_t i = 0; i < header->n_threads; i++)
 		if (is_used(shared, i))
 			n += open_if_gone(&slots[i]);
