@@ -287,6 +287,29 @@ test_both_engines() {
 	check_rounds "$TMP/built/calls"
 }
 
+# A function whose exits have uprobes: it is not timed inside, not even by halves, until they are gone.
+test_times_beside_uprobes() {
+	need_counting
+	build_calls
+	start_calls 0 2
+	tell go
+	background "$TOOL" attach -pid "$TARGET" --time fn:Calls.fib --budget none --json >"$TMP/bpf.json" 2>"$TMP/bpf.err"
+	COUNTING=$!
+	wait_for "has_text '$TMP/bpf.err' 'measuring [0-9]+ probe' || has_ended $COUNTING"
+	expect_error 4 'warning: pid [0-9]*: 1 function is not counted: another tool has a uprobe on, or has changed, the code' \
+		--time fn:Calls.fib --for 1s
+	holds grep -q 'has no site to count inside$' "$TMP/err"
+	kill -INT "$COUNTING" && wait "$COUNTING"
+	finds '"start":"fn:Calls.fib","stop":"","count":[1-9]' "$TMP/bpf.json"
+	"$TOOL" attach -q -pid "$TARGET" --time fn:Calls.fib --engine inside --budget none --for 100ms --json >"$TMP/out" 2>"$TMP/err" ||
+		fail "$(<"$TMP/err")"
+	finds '"start":"fn:Calls.fib","stop":"","count":[1-9]' "$TMP/out"
+	holds has_own_code
+	tell stop
+	quit_target
+	check_rounds "$TMP/built/calls"
+}
+
 # Counters that are kept: a later tool reads them, and restores the code.
 test_kept() {
 	build_calls
