@@ -12,6 +12,7 @@
 #include "tool/json.h"
 #include "tool/profile_output.h"
 #include "tool/writer.h"
+#include "unwind/own_frames.h"
 
 enum { PROFILE_JSON_VERSION = 1 };
 
@@ -104,6 +105,31 @@ static void print_source(const struct named_frame *frame)
 	printf(":%" PRIu32, frame->line);
 }
 
+static void print_function(const struct profile *profile, const struct profile_function *function)
+{
+	printf("%6.1f%% %6.1f%%  ", profile_share(profile, function->self),
+	       profile_share(profile, function->total));
+	print_text(function->function);
+	if (function->frame->kind == FRAME_KERNEL)
+		printf(" [kernel]");
+	if (function->via) {
+		printf("  via ");
+		print_text(function->via->function);
+	}
+	putchar('\n');
+}
+
+/* Remove functions that only start others and have no value. Return the number of the rest. */
+static size_t remove_entry_functions(struct profile_function *functions, size_t n)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (functions[i].self || !is_entry_function(functions[i].frame, functions[i].depth))
+			functions[left++] = functions[i];
+	return left;
+}
+
 /*
  * Print the first MAX functions of THREAD or, if THREAD is NULL, of all stacks. In both cases, the
  * shares are those of the sum of all stacks.
@@ -118,20 +144,11 @@ static int print_functions(struct ocp_ctx *ctx, const struct profile *profile,
 
 	if (err)
 		return err;
+	n = remove_entry_functions(functions, n);
 	if (n)
 		printf("%7s %7s  %s\n", "SELF", "TOTAL", "FUNCTION");
-	for (size_t i = 0; i < n && i < max; i++) {
-		printf("%6.1f%% %6.1f%%  ", profile_share(profile, functions[i].self),
-		       profile_share(profile, functions[i].total));
-		print_text(functions[i].function);
-		if (functions[i].frame->kind == FRAME_KERNEL)
-			printf(" [kernel]");
-		if (functions[i].via) {
-			printf("  via ");
-			print_text(functions[i].via->function);
-		}
-		putchar('\n');
-	}
+	for (size_t i = 0; i < n && i < max; i++)
+		print_function(profile, &functions[i]);
 	if (n > max)
 		printf("  and %zu more\n", n - max);
 	free(functions);

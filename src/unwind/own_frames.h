@@ -19,4 +19,11 @@ bool is_own_function(const struct named_frame *frame);
 /* Return the index of the innermost own function in FRAMES, outermost first; N if there is none. */
 size_t find_own_function(const struct named_frame *const *frames, size_t n);
 
+/*
+ * Return true if FRAME is of a function that starts a program, a thread or OCaml code, or that
+ * enters the kernel: a caller of much that says nothing about the program. DEPTH is the number of
+ * its callers.
+ */
+bool is_entry_function(const struct named_frame *frame, size_t depth);
+
 #endif

@@ -217,6 +217,7 @@ test_own_code_of_profiles() {
 	finds '^ *[1-9][0-9.]*% *[0-9.]*%  Subject\.reversed  via List\.rev_append$' "$TMP/out" || fail "$(<"$TMP/out")"
 	finds '^ *[1-9][0-9.]*% *[0-9.]*%  Subject\.pairs$' "$TMP/out" || fail "$(<"$TMP/out")"
 	finds '^   0\.0% *[0-9.]*%  List\.rev_append$' "$TMP/out" || fail "$(<"$TMP/out")"
+	eq "$(sed '/^STACKS/q' "$TMP/out" | grep -cE '  (_start|main|caml_main|caml_start_program|\[libc.*)$' || :)" 0 "rows of entries"
 	finds '^ *[1-9][0-9.]*% *[0-9.]*%  List\.rev_append$' "$TMP/out--leaf" || fail "$(<"$TMP/out--leaf")"
 	eq "$(grep -c ' via ' "$TMP/out--leaf" || :)" 0 "rows with via"
 	holds python3 - "$TMP/out--json" <<-'PY' || fail "$(head -c 2000 "$TMP/out--json")"

@@ -172,3 +172,28 @@ TEST(equal_totals_are_sorted_by_depth)
 	made_profile_free(&made);
 	ocp_ctx_free(ctx);
 }
+
+TEST(entries_say_nothing_about_the_program)
+{
+	static const struct named_frame entries[] = {
+		{ .function = "_start", .kind = FRAME_C },
+		{ .function = "caml_start_program", .kind = FRAME_C },
+		{ .function = "entry_SYSCALL_64_after_hwframe", .kind = FRAME_KERNEL },
+		{ .function = "asm_exc_page_fault", .kind = FRAME_KERNEL },
+		{ .function = "[libc.so.6+0x271d0]", .kind = FRAME_UNKNOWN },
+	};
+	static const struct named_frame others[] = {
+		{ .function = "main", .kind = FRAME_OCAML },
+		{ .function = "entry_point", .kind = FRAME_C },
+		{ .function = "mainly", .kind = FRAME_C },
+		{ .function = "__x64_sys_read", .kind = FRAME_KERNEL },
+		{ .function = "main", .kind = FRAME_KERNEL },
+		{ .function = "[truncated: ...]", .kind = FRAME_TRUNCATED },
+	};
+
+	for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++)
+		assert_true(is_entry_function(&entries[i], 2));
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		assert_false(is_entry_function(&others[i], 0));
+	assert_false(is_entry_function(&entries[4], 3));
+}
