@@ -5,7 +5,7 @@
 # tool so many times. With another compiler in PATH, the programs are built by that.
 #
 # needs: fixtures asan ocaml
-# ocaml5: test_books test_times test_mapped_files test_leak test_killed_tool test_threads test_fork test_domains test_busy_domain
+# ocaml5: test_books test_own_code test_times test_mapped_files test_leak test_killed_tool test_threads test_fork test_domains test_busy_domain
 # not_on: 5.0.* 5.1.* 5.2.*
 # takes: 50 s
 . "$(dirname "$0")/lib.sh"
