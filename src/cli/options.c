@@ -387,6 +387,7 @@ static const struct option flags[] = {
 	{ "key", required_argument, NULL, FLAG_MEASURE },
 	{ "host", required_argument, NULL, FLAG_OWN },
 	{ "label-pid", no_argument, NULL, FLAG_OWN },
+	{ "leaf", no_argument, NULL, FLAG_OWN },
 	{ "lifetimes", no_argument, NULL, FLAG_OWN },
 	{ "limit", required_argument, NULL, FLAG_MEASURE },
 	{ "listen", required_argument, NULL, FLAG_OWN },

@@ -12,6 +12,7 @@
 #include "base/search.h"
 #include "elf/elf_file.h"
 #include "process/mapped_files.h"
+#include "unwind/own_frames.h"
 #include "look/maps.h"
 
 /* ---- mapped files ---------------------------------------------------------------------------- */
@@ -258,13 +259,15 @@ static int compare_frames(const struct named_frame *a, const struct named_frame 
 static int by_place(const void *a, const void *b)
 {
 	const struct heap_site *x = a, *y = b;
+	int order = compare_frames(x->frame, y->frame);
 
-	return compare_frames(x->frame, y->frame);
+	return order ? order
+		     : strcmp(x->via ? x->via->function : "", y->via ? y->via->function : "");
 }
 
 static int by_number(uint64_t x, uint64_t y, const struct heap_site *a, const struct heap_site *b)
 {
-	return x == y ? compare_frames(a->frame, b->frame) : x > y ? -1 : 1;
+	return x == y ? by_place(a, b) : x > y ? -1 : 1;
 }
 
 static int by_samples(const void *a, const void *b)
@@ -315,8 +318,35 @@ void heap_sites_merge(struct heap_site *list, size_t *n, bool by_live)
 	qsort(list, merged, sizeof(*list), by_live ? by_live_samples : by_samples);
 }
 
-int heap_sites(struct ocp_ctx *ctx, const struct heap *heap, struct heap_names *names, bool by_live,
-	       struct heap_site **sites, size_t *n)
+/*
+ * Set `frame` and `via` of SITE for the call stack of site->sum. Names only the frames up to the
+ * innermost own function.
+ */
+static int find_heap_site(struct heap_names *names, bool by_leaf, struct heap_site *site)
+{
+	const struct heap_stack *stack = &site->sum;
+	const struct named_frame *const *frames;
+	const struct named_frame *leaf = NULL;
+	size_t n, own;
+	uint32_t i = 0;
+
+	do {
+		/* The innermost frame is the first element of stack->frames. */
+		int err = heap_names_of(names, stack->frames + i, stack->depth > 0, &frames, &n);
+
+		if (err)
+			return err;
+		if (!leaf)
+			leaf = frames[n - 1];
+		own = by_leaf ? n : find_own_function(frames, n);
+	} while (!by_leaf && own == n && ++i < stack->depth);
+	site->frame = own < n ? frames[own] : leaf;
+	site->via = site->frame != leaf ? leaf : NULL;
+	return 0;
+}
+
+int heap_sites(struct ocp_ctx *ctx, const struct heap *heap, struct heap_names *names,
+	       struct heap_sites_order order, struct heap_site **sites, size_t *n)
 {
 	size_t n_stacks;
 	const struct heap_stack *stacks = heap_stacks(heap, &n_stacks);
@@ -327,19 +357,16 @@ int heap_sites(struct ocp_ctx *ctx, const struct heap *heap, struct heap_names *
 	if (!list)
 		return ctx_no_memory(ctx);
 	for (size_t i = 0; i < n_stacks; i++) {
-		const struct named_frame *const *frames;
-		size_t n_frames;
-		/* Name only the innermost frame, which is the first element of stacks[i].frames. */
-		int err = heap_names_of(names, stacks[i].frames, stacks[i].depth > 0, &frames,
-					&n_frames);
+		int err;
 
+		list[i] = (struct heap_site){ .sum = stacks[i] };
+		err = find_heap_site(names, order.by_leaf, &list[i]);
 		if (err) {
 			free(list);
 			return err;
 		}
-		list[i] = (struct heap_site){ frames[n_frames - 1], stacks[i] };
 	}
 	*n = n_stacks;
-	heap_sites_merge(list, n, by_live);
+	heap_sites_merge(list, n, order.by_live);
 	return 0;
 }

@@ -34,23 +34,33 @@ int heap_names_of(struct heap_names *names, const uint64_t *stack, uint32_t dept
 		  const struct named_frame *const **frames, size_t *n);
 
 /*
- * An allocation site: a place in the source that is the innermost frame of one or more call stacks.
+ * An allocation site: a place in the source that is the innermost frame of an own function (see
+ * unwind/own_frames.h) in one or more call stacks. If a call stack contains no own function,
+ * or if own functions do not matter, it is the innermost frame.
  */
 struct heap_site {
 	const struct named_frame *frame;
+	/*
+	 * The innermost frame of one of the call stacks, whose function allocates; NULL: `frame` is
+	 * the innermost frame. All call stacks of a site have the same innermost function.
+	 */
+	const struct named_frame *via;
 	/* Sum over all call stacks of the site; its `frames` has no meaning. */
 	struct heap_stack sum;
 };
 
+/* Which sites to list, and in which order. */
+struct heap_sites_order {
+	bool by_live; /* sort by live words instead of allocated words */
+	bool by_leaf; /* the sites are the innermost frames, of own functions or not */
+};
+
+/* List the sites in ORDER. The caller frees *SITES. */
+int heap_sites(struct ocp_ctx *ctx, const struct heap *heap, struct heap_names *names,
+	       struct heap_sites_order order, struct heap_site **sites, size_t *n);
 /*
- * List the sites, sorted by live words if BY_LIVE, otherwise by allocated words. The caller frees
- * *SITES.
- */
-int heap_sites(struct ocp_ctx *ctx, const struct heap *heap, struct heap_names *names, bool by_live,
-	       struct heap_site **sites, size_t *n);
-/*
- * Merge sites of the same function and source line (they may come from several programs), and sort
- * the list as heap_sites() does.
+ * Merge sites of the same functions and source line (they may come from several programs), and
+ * sort the list as heap_sites() does.
  */
 void heap_sites_merge(struct heap_site *sites, size_t *n, bool by_live);
 

@@ -373,9 +373,10 @@ static bool is_chosen(const struct followed_heap *f, const struct record_filter 
 	return f->session && record_filter_has(filter, f->exe, f->is.pid);
 }
 
-int heaps_sites(struct heaps *h, const struct record_filter *filter, struct heap_site **sites,
-		size_t *n)
+int heaps_sites(struct heaps *h, const struct record_filter *filter, bool by_leaf,
+		struct heap_site **sites, size_t *n)
 {
+	const struct heap_sites_order order = { .by_live = true, .by_leaf = by_leaf };
 	struct heap_site *all = NULL;
 	int err = 0;
 
@@ -388,7 +389,7 @@ int heaps_sites(struct heaps *h, const struct record_filter *filter, struct heap
 
 		if (!is_chosen(f, filter))
 			continue;
-		err = heap_sites(h->ctx, f->heap, f->names, true, &its, &n_its);
+		err = heap_sites(h->ctx, f->heap, f->names, order, &its, &n_its);
 		if (err)
 			break;
 		grown = reallocarray(all, *n + n_its + 1, sizeof(*all));
@@ -406,7 +407,7 @@ int heaps_sites(struct heaps *h, const struct record_filter *filter, struct heap
 		*n = 0;
 		return err;
 	}
-	heap_sites_merge(all, n, true);
+	heap_sites_merge(all, n, order.by_live);
 	*sites = all;
 	return 0;
 }

@@ -98,11 +98,12 @@ struct heap_program {
 const struct heap_program *heaps_programs(struct heaps *heaps, size_t *n);
 
 /*
- * List the sites of the processes that match FILTER, sorted by live words. The caller frees *SITES;
- * the names are valid until the next call of heaps_follow() or heaps_read().
+ * List the sites of the processes that match FILTER, sorted by live words. If BY_LEAF, the sites
+ * are the innermost frames; see struct heap_sites_order. The caller frees *SITES; the names are
+ * valid until the next call of heaps_follow() or heaps_read().
  */
-int heaps_sites(struct heaps *heaps, const struct record_filter *filter, struct heap_site **sites,
-		size_t *n);
+int heaps_sites(struct heaps *heaps, const struct record_filter *filter, bool by_leaf,
+		struct heap_site **sites, size_t *n);
 
 /* ---- as files of pprof ----------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The program's own functions in a profile: on whose account a sample is, if the standard library,
- * the runtime, C code and libraries for concurrency only work for others.
+ * The program's own functions (see unwind/own_frames.h) in a profile, with the samples on their
+ * accounts.
  */
 #ifndef PROFILE_OWN_FUNCTIONS_H
 #define PROFILE_OWN_FUNCTIONS_H
@@ -19,12 +19,6 @@ struct own_functions {
 	/* the sums of the stacks without an own function */
 	uint64_t other_samples, other_value;
 };
-
-/*
- * Return true if FRAME is of an own function: OCaml code outside of the standard library and of
- * libraries for concurrency.
- */
-bool is_own_function(const struct named_frame *frame);
 
 /*
  * Sum the stacks of PROFILE by their innermost own function. Returns 0 or -ENOMEM with a message.

@@ -2,6 +2,7 @@
 #include "profile/profile.h"
 #include "base/array.h"
 #include "base/search.h"
+#include "unwind/own_frames.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -468,8 +469,9 @@ const char *profile_empty_text(enum profile_kind kind)
 /* One occurrence of a frame in a stack, for sorting by function. */
 struct seen {
 	const struct named_frame *frame;
-	size_t stack;
-	bool is_innermost;
+	size_t stack, depth;
+	bool is_site;		       /* the value of the stack belongs to this frame */
+	const struct named_frame *via; /* if is_site: as in struct profile_function */
 };
 
 static int compare_seen(const void *a, const void *b)
@@ -485,12 +487,17 @@ static int compare_seen(const void *a, const void *b)
 static int by_self(const void *a, const void *b)
 {
 	const struct profile_function *x = a, *y = b;
+	int order;
 
 	if (x->self != y->self)
 		return COMPARE(y->self, x->self);
 	if (x->total != y->total)
 		return COMPARE(y->total, x->total);
-	return strcmp(x->function, y->function);
+	if (x->depth != y->depth)
+		return COMPARE(x->depth, y->depth);
+	order = strcmp(x->function, y->function);
+	return order ? order
+		     : strcmp(x->via ? x->via->function : "", y->via ? y->via->function : "");
 }
 
 /*
@@ -523,8 +530,32 @@ static size_t innermost(const struct profile *profile, size_t stack)
 	return is_means(profile->kind, of->frames[i]) ? of->n - 1 : i;
 }
 
+struct profile_site profile_site_of(const struct profile *profile, size_t stack,
+				    enum profile_sites sites)
+{
+	const size_t leaf = innermost(profile, stack);
+	size_t own = leaf + 1;
+
+	if (sites == SITES_OWN)
+		own = find_own_function(profile->stacks[stack].frames, leaf + 1);
+	return (struct profile_site){ own > leaf ? leaf : own, leaf };
+}
+
+static void add_seen_stack(const struct profile *profile, size_t i, enum profile_sites sites,
+			   struct seen *seen, size_t *n)
+{
+	const struct named_stack *stack = &profile->stacks[i];
+	const struct profile_site site = profile_site_of(profile, i, sites);
+	const size_t first = profile_stack_first(stack);
+
+	for (size_t j = first; j < stack->n; j++)
+		seen[(*n)++] =
+			(struct seen){ stack->frames[j], i, j - first, j == site.frame,
+				       site.leaf != site.frame ? stack->frames[site.leaf] : NULL };
+}
+
 static struct seen *list_seen(const struct profile *profile, const struct profile_thread *thread,
-			      size_t *n)
+			      enum profile_sites sites, size_t *n)
 {
 	struct seen *seen;
 
@@ -533,25 +564,68 @@ static struct seen *list_seen(const struct profile *profile, const struct profil
 		*n += profile->stacks[i].n;
 	seen = calloc(*n + 1, sizeof(*seen));
 	*n = 0;
-	for (size_t i = 0; seen && i < profile->n; i++) {
-		const struct named_stack *stack = &profile->stacks[i];
-
-		if (thread && profile_stack_thread(stack) != thread)
-			continue;
-		for (size_t j = profile_stack_first(stack); j < stack->n; j++)
-			seen[(*n)++] =
-				(struct seen){ stack->frames[j], i, j == innermost(profile, i) };
-	}
+	for (size_t i = 0; seen && i < profile->n; i++)
+		if (!thread || profile_stack_thread(&profile->stacks[i]) == thread)
+			add_seen_stack(profile, i, sites, seen, n);
 	return seen;
 }
 
-int profile_functions(struct ocp_ctx *ctx, const struct profile *profile,
-		      const struct profile_thread *thread, struct profile_function **functions,
-		      size_t *n)
+/*
+ * ROWS[0..*N) are the rows of one function. Return the row for VIA, which is added if there is
+ * none.
+ */
+static struct profile_function *find_row(struct profile_function *rows, size_t *n,
+					 const struct named_frame *via)
 {
-	size_t n_seen;
-	struct seen *seen = list_seen(profile, thread, &n_seen);
-	struct profile_function *list = calloc(n_seen + 1, sizeof(*list));
+	for (size_t i = 0; i < *n; i++)
+		if (rows[i].via == via || (rows[i].via && via && same_function(rows[i].via, via)))
+			return &rows[i];
+	rows[*n] = rows[0];
+	rows[*n].via = via;
+	rows[*n].self = 0;
+	return &rows[(*n)++];
+}
+
+/*
+ * Make ROWS, the rows of one function, from SEEN[0..N_SEEN), the frames of the function, sorted by
+ * stack. Return the number of rows. The first row is the one without `via`; it is left out if it
+ * has no value, and other rows have one.
+ */
+static size_t make_rows(const struct profile *profile, const struct seen *seen, size_t n_seen,
+			struct profile_function *rows)
+{
+	size_t n = 1;
+	uint64_t total = 0;
+	size_t depth = SIZE_MAX;
+
+	rows[0] = (struct profile_function){ .function = seen[0].frame->function,
+					     .frame = seen[0].frame };
+	for (size_t i = 0; i < n_seen; i++) {
+		const uint64_t value = profile->stacks[seen[i].stack].value;
+
+		/* A recursive function counts only once for each stack. */
+		total += !i || seen[i - 1].stack != seen[i].stack ? value : 0;
+		depth = seen[i].depth < depth ? seen[i].depth : depth;
+		if (seen[i].is_site)
+			find_row(rows, &n, seen[i].via)->self += value;
+	}
+	if (!rows[0].self && n > 1)
+		rows[0] = rows[--n];
+	for (size_t i = 0; i < n; i++) {
+		rows[i].total = total;
+		rows[i].depth = depth;
+	}
+	return n;
+}
+
+int profile_functions(struct ocp_ctx *ctx, const struct profile *profile,
+		      const struct profile_thread *thread, enum profile_sites sites,
+		      struct profile_function **functions, size_t *n)
+{
+	size_t n_seen, end;
+	struct seen *seen = list_seen(profile, thread, sites, &n_seen);
+	/* A row for each function, and one for the `via` of each stack. */
+	struct profile_function *list = calloc(n_seen + profile->n + 1, sizeof(*list));
 
 	*n = 0;
 	*functions = list;
@@ -561,20 +635,10 @@ int profile_functions(struct ocp_ctx *ctx, const struct profile *profile,
 		return ctx_no_memory(ctx);
 	}
 	qsort(seen, n_seen, sizeof(*seen), compare_seen);
-	for (size_t i = 0; i < n_seen; i++) {
-		const uint64_t value = profile->stacks[seen[i].stack].value;
-
-		if (!i || !same_function(seen[i - 1].frame, seen[i].frame))
-			list[(*n)++] =
-				(struct profile_function){ .function = seen[i].frame->function,
-							   .frame = seen[i].frame };
-		else if (seen[i - 1].stack == seen[i].stack) {
-			/* A recursive function counts only once for each stack. */
-			list[*n - 1].self += seen[i].is_innermost ? value : 0;
-			continue;
-		}
-		list[*n - 1].total += value;
-		list[*n - 1].self += seen[i].is_innermost ? value : 0;
+	for (size_t i = 0; i < n_seen; i = end) {
+		for (end = i + 1; end < n_seen && same_function(seen[i].frame, seen[end].frame);)
+			end++;
+		*n += make_rows(profile, seen + i, end - i, list + *n);
 	}
 	free(seen);
 	qsort(list, *n, sizeof(*list), by_self);

@@ -168,22 +168,49 @@ void profile_fold_recursion(struct profile *profile);
 /* Merge stacks that have the same functions, whatever their lines are. */
 void profile_merge_lines(struct profile *profile);
 
+/* Which frame of a stack its value belongs to: see profile_site_of(). */
+enum profile_sites {
+	SITES_LEAF, /* the innermost function */
+	SITES_OWN,  /* the innermost own function (unwind/own_frames.h) if the stack has one */
+};
+
+/* The frame that the value of a stack belongs to. */
+struct profile_site {
+	size_t frame; /* index in the frames of the stack */
+	/*
+	 * Index of the innermost function, which waits, which allocates, or for which the collector
+	 * runs. Frames of the mechanism (the kernel that waits, the runtime that allocates) do not
+	 * count unless the stack has no others. Equal to `frame` for SITES_LEAF.
+	 */
+	size_t leaf;
+};
+
+struct profile_site profile_site_of(const struct profile *profile, size_t stack,
+				    enum profile_sites sites);
+
 /* A function, with its values in all stacks. */
 struct profile_function {
 	const char *function;
 	const struct named_frame *frame; /* one of the frames of the function */
-	/* sum of the values of the stacks whose innermost function (see profile.c) is this one */
+	/*
+	 * With SITES_OWN, a frame of the innermost function of the stacks of `self`; NULL: the
+	 * innermost function is this one, or `self` is 0. A function has a row for each `via`.
+	 */
+	const struct named_frame *via;
+	/* sum of the values of the stacks whose site is this function */
 	uint64_t self;
-	/* sum of the values of the stacks that contain this function */
+	/* sum of the values of the stacks that contain this function; equal in all its rows */
 	uint64_t total;
+	size_t depth; /* the least number of callers that a stack has for this function */
 };
 
 /*
  * List the functions of the stacks of THREAD or, if THREAD is NULL, of all stacks of PROFILE, the
- * largest `self` first. The caller frees *FUNCTIONS.
+ * largest `self` first, then the largest `total`, then the outermost one. The caller frees
+ * *FUNCTIONS.
  */
 int profile_functions(struct ocp_ctx *ctx, const struct profile *profile,
-		      const struct profile_thread *thread, struct profile_function **functions,
-		      size_t *n);
+		      const struct profile_thread *thread, enum profile_sites sites,
+		      struct profile_function **functions, size_t *n);
 
 #endif

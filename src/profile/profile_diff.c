@@ -125,10 +125,10 @@ static int compare_functions(struct ocp_ctx *ctx, struct profile_diff *diff)
 {
 	struct profile_function *before = NULL, *now = NULL;
 	size_t n_before, n_now;
-	int err = profile_functions(ctx, diff->old_profile, NULL, &before, &n_before);
+	int err = profile_functions(ctx, diff->old_profile, NULL, SITES_LEAF, &before, &n_before);
 
 	if (!err)
-		err = profile_functions(ctx, diff->new_profile, NULL, &now, &n_now);
+		err = profile_functions(ctx, diff->new_profile, NULL, SITES_LEAF, &now, &n_now);
 	if (!err) {
 		diff->functions = calloc(n_before + n_now + 1, sizeof(*diff->functions));
 		if (!diff->functions)

@@ -120,6 +120,7 @@ static void add_heap_site(struct json *j, const struct heaps *heaps, const struc
 		json_u64(j, "line", frame->line);
 	else
 		json_null(j, "line");
+	json_text(j, "via", site->via ? site->via->function : NULL);
 	json_u64(j, "live_words", words(heaps, site->sum.live_samples));
 	json_u64(j, "allocated_words", words(heaps, site->sum.samples));
 	json_close(j, "}");
@@ -127,16 +128,17 @@ static void add_heap_site(struct json *j, const struct heaps *heaps, const struc
 
 /*
  * Write a JSON object with the processes that match FILTER, the sums of their figures, and the
- * first SHOWN_SITES of their allocation sites. Return 0 or -ENOMEM.
+ * first SHOWN_SITES of their allocation sites. If BY_LEAF, the sites are the innermost frames.
+ * Return 0 or -ENOMEM.
  */
 static int write_heap_json(struct strbuf *out, struct heaps *heaps,
-			   const struct record_filter *filter)
+			   const struct record_filter *filter, bool by_leaf)
 {
 	struct json j = { .out = out };
 	struct heap_site *sites;
 	struct sums sums;
 	size_t n;
-	int err = heaps_sites(heaps, filter, &sites, &n);
+	int err = heaps_sites(heaps, filter, by_leaf, &sites, &n);
 
 	if (err)
 		return err;
@@ -180,7 +182,7 @@ static int answer_heap_profile(struct profile_worker *w, const struct profile_jo
 		const struct profiling_numbers none = { 0 };
 
 		strbuf_add(body, (const char *)&none, sizeof(none));
-		return write_heap_json(body, heaps_of(w), &job->filter);
+		return write_heap_json(body, heaps_of(w), &job->filter, job->take.by_leaf);
 	}
 	err = heaps_take(heaps_of(w), &job->filter, &job->heaps_mark, &list, &n);
 	if (!err)

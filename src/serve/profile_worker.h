@@ -57,6 +57,7 @@ struct profiling_take {
 	unsigned int seconds, hz; /* 0 seconds: everything since the recorder was opened */
 	pid_t pid;
 	bool is_flame; /* answer with JSON: a flame graph, or the allocation sites of the heap */
+	bool by_leaf;  /* the sites of the heap are the innermost frames */
 };
 
 /* Precedes the profile in the body of a successful answer. */

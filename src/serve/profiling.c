@@ -90,6 +90,14 @@ static bool take_kind(struct parameter_reader *r, const char *value)
 	return true;
 }
 
+static bool take_leaf(struct parameter_reader *r, const char *value)
+{
+	if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0)
+		return refuse_parameter(r, "leaf", value, "not 0 or 1");
+	r->take->by_leaf = *value == '1';
+	return true;
+}
+
 static bool take_parameter(struct parameter_reader *r, const char *name, const char *value)
 {
 	unsigned int pid;
@@ -103,6 +111,8 @@ static bool take_parameter(struct parameter_reader *r, const char *name, const c
 					      &r->take->hz);
 	if (strcmp(name, "kind") == 0 && r->has_kind)
 		return take_kind(r, value);
+	if (strcmp(name, "leaf") == 0 && r->has_no_time)
+		return take_leaf(r, value);
 	if (strcmp(name, "pid") == 0) {
 		if (!parse_number_parameter(r, name, value, &has_pid, INT_MAX, &pid))
 			return false;

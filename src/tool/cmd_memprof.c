@@ -28,6 +28,7 @@
 #include "profile/folded_writer.h"
 #include "profile/formats/html_writer.h"
 #include "profile/formats/pprof_writer.h"
+#include "unwind/own_frames.h"
 #include "tool/json.h"
 #include "tool/profile_files.h"
 #include "cli/session.h"
@@ -176,7 +177,7 @@ struct memprof_report {
 	double seconds;
 	struct memprof_losses losses;
 	bool by_probes; /* the events came through eBPF */
-	bool by_live;	/* sort sites by live words instead of allocated words */
+	struct heap_sites_order order;
 	bool lifetimes; /* print lifetimes, too */
 };
 
@@ -264,13 +265,19 @@ static void print_heap_totals(const struct memprof_report *report)
 	memprof_print_losses(report, stdout);
 }
 
-static void print_frame(const struct named_frame *frame)
+static void print_heap_site(const struct heap_site *site)
 {
+	const struct named_frame *frame = site->frame;
+
 	print_text(frame->function);
 	if (frame->file && frame->line) {
 		printf("  ");
 		print_text(frame->file);
 		printf(":%" PRIu32, frame->line);
+	}
+	if (site->via) {
+		printf("  via ");
+		print_text(site->via->function);
 	}
 	putchar('\n');
 }
@@ -288,7 +295,7 @@ static void print_sites(const struct memprof_report *report, const struct heap_s
 		       share(sum->live_samples, totals.live_samples),
 		       (double)sum->samples / report->rate,
 		       (double)sum->live_samples / report->rate);
-		print_frame(sites[i].frame);
+		print_heap_site(&sites[i]);
 	}
 	if (n > TOP_SITES)
 		printf("  and %zu more\n", n - TOP_SITES);
@@ -314,7 +321,7 @@ static void print_lifetimes(const struct heap_site *sites, size_t n)
 			printf(" %5.1f%%", share(sum->major_deaths[j], sum->samples));
 		printf(" %6.1f%% %9s  ", share(sum->live_samples, sum->samples),
 		       dead ? print_time(time, sum->life_ns / (double)dead) : "-");
-		print_frame(sites[i].frame);
+		print_heap_site(&sites[i]);
 	}
 }
 
@@ -322,7 +329,7 @@ static int memprof_print_table(struct ocp_ctx *ctx, const struct memprof_report 
 {
 	struct heap_site *sites;
 	size_t n;
-	int err = heap_sites(ctx, report->heap, report->names, report->by_live, &sites, &n);
+	int err = heap_sites(ctx, report->heap, report->names, report->order, &sites, &n);
 
 	if (err)
 		return err;
@@ -368,11 +375,12 @@ static int memprof_json_stack(struct ocp_ctx *ctx, struct heap_names *names, siz
 {
 	const struct named_frame *const *frames;
 	struct json_object *line, *list;
-	size_t n;
+	size_t n, own;
 	int err = heap_names_of(names, stack, depth, &frames, &n);
 
 	if (err)
 		return err;
+	own = find_own_function(frames, n);
 	line = json_object_new_object();
 	list = json_object_new_array();
 	if (!line || !list) {
@@ -382,6 +390,7 @@ static int memprof_json_stack(struct ocp_ctx *ctx, struct heap_names *names, siz
 	}
 	json_add_string(line, "event", "stack");
 	json_add_uint(line, "stack", number);
+	json_add_uint(line, "site", own < n ? n - 1 - own : 0);
 	json_object_object_add(line, "frames", list);
 	for (size_t i = n; i-- > 0;)
 		json_object_array_add(list, frame_json(frames[i]));
@@ -457,7 +466,7 @@ enum {
 
 struct memprof_options {
 	struct memprof_spec spec;
-	bool folded, by_live, lifetimes;
+	bool folded, by_live, by_leaf, lifetimes;
 	const char *html, *pprof, *memtrace; /* files to write; NULL: none */
 };
 
@@ -547,6 +556,8 @@ static int set_memprof_option(const struct command *command, struct options *opt
 		return profile_file_set(command, name, value, &own->memtrace);
 	if (strcmp(name, "live") == 0)
 		own->by_live = true;
+	else if (strcmp(name, "leaf") == 0)
+		own->by_leaf = true;
 	else if (strcmp(name, "lifetimes") == 0)
 		own->lifetimes = true;
 	else
@@ -580,6 +591,8 @@ static int check_options(const struct options *options, const struct memprof_opt
 		return say_usage(&command_memprof, "--folded and --json are mutually exclusive");
 	if (own->lifetimes && (own->folded || options->json))
 		return say_usage(&command_memprof, "--lifetimes: only for the table");
+	if (own->by_leaf && (own->folded || options->json))
+		return say_usage(&command_memprof, "--leaf: only for the table");
 	return check_memprof_files(own);
 }
 
@@ -850,7 +863,7 @@ static int report_heap(struct memprof_run *r)
 		.losses =
 			memprof_losses(r->memprof, r->answers.is_closed && !r->answers.has_stopped),
 		.by_probes = r->probes,
-		.by_live = r->own->by_live,
+		.order = { .by_live = r->own->by_live, .by_leaf = r->own->by_leaf },
 		.lifetimes = r->own->lifetimes,
 	};
 	int err = r->probes ? memprof_probes_add_losses(r->probes, &report.losses) : 0;

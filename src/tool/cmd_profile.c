@@ -37,6 +37,7 @@ struct profile_report {
 	const char *html, *pprof; /* files to write; NULL: none */
 	const char *title;	  /* title of the HTML page */
 	bool quiet;
+	bool by_leaf;		/* in tables, words belong to the innermost functions */
 	struct profile *before; /* older profile to compare with; NULL: none */
 };
 
@@ -98,7 +99,10 @@ static int print_profile(struct ocp_ctx *ctx, const struct profile_report *repor
 	if (form == PROFILE_JSON)
 		return profile_print_json(ctx, profile);
 	if (form == PROFILE_TABLE)
-		return profile_print_table(ctx, profile);
+		return profile_print_table(ctx, profile,
+					   profile->kind == PROFILE_WORDS && !report->by_leaf
+						   ? SITES_OWN
+						   : SITES_LEAF);
 	if (!report->quiet)
 		say_losses(profile);
 	profile_merge_lines(profile);
@@ -195,7 +199,7 @@ enum {
 struct profile_options {
 	struct profiler_spec spec;
 	const char *kind_flag; /* the flag that chose the kind; NULL: none */
-	bool folded, has_hz;
+	bool folded, by_leaf, has_hz;
 	const char *engine;	  /* "bpf" or "ptrace"; NULL: ptrace where BPF is not permitted */
 	const char *html, *pprof; /* files to write; NULL: none */
 	const char *diff;	  /* file of an older profile; NULL: compare with nothing */
@@ -296,7 +300,10 @@ static int set_profile_option(const struct command *command, struct options *opt
 		return profile_file_set(command, name, value, &own->pprof);
 	if (strcmp(name, "diff") == 0)
 		return profile_file_set(command, name, value, &own->diff);
-	own->folded = true;
+	if (strcmp(name, "leaf") == 0)
+		own->by_leaf = true;
+	else
+		own->folded = true;
 	return EXIT_DONE;
 }
 
@@ -352,6 +359,9 @@ static int check_options(const struct options *options, const struct profile_opt
 		return say_usage(&command_profile, "--folded and --json are mutually exclusive");
 	if (own->spec.by_thread && own->diff)
 		return say_usage(&command_profile, "--by-thread and --diff are mutually exclusive");
+	if (own->by_leaf &&
+	    (own->spec.kind != PROFILE_WORDS || own->folded || options->json || own->diff))
+		return say_usage(&command_profile, "--leaf: only for the table of --alloc");
 	if (options->n_args)
 		return check_two_files(options, own);
 	if (!options->n_pids == !options->exe)
@@ -552,7 +562,8 @@ static struct profile_report report_of(const struct options *options,
 					.html = own->html,
 					.pprof = own->pprof,
 					.title = title,
-					.quiet = options->quiet };
+					.quiet = options->quiet,
+					.by_leaf = own->by_leaf };
 }
 
 static int report_profile(struct profile_session *s)

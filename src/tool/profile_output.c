@@ -12,6 +12,7 @@
 #include "tool/json.h"
 #include "tool/profile_output.h"
 #include "tool/writer.h"
+#include "unwind/own_frames.h"
 
 enum { PROFILE_JSON_VERSION = 1 };
 
@@ -104,29 +105,50 @@ static void print_source(const struct named_frame *frame)
 	printf(":%" PRIu32, frame->line);
 }
 
+static void print_function(const struct profile *profile, const struct profile_function *function)
+{
+	printf("%6.1f%% %6.1f%%  ", profile_share(profile, function->self),
+	       profile_share(profile, function->total));
+	print_text(function->function);
+	if (function->frame->kind == FRAME_KERNEL)
+		printf(" [kernel]");
+	if (function->via) {
+		printf("  via ");
+		print_text(function->via->function);
+	}
+	putchar('\n');
+}
+
+/* Remove functions that only start others and have no value. Return the number of the rest. */
+static size_t remove_entry_functions(struct profile_function *functions, size_t n)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (functions[i].self || !is_entry_function(functions[i].frame, functions[i].depth))
+			functions[left++] = functions[i];
+	return left;
+}
+
 /*
  * Print the first MAX functions of THREAD or, if THREAD is NULL, of all stacks. In both cases, the
  * shares are those of the sum of all stacks.
  */
 static int print_functions(struct ocp_ctx *ctx, const struct profile *profile,
-			   const struct profile_thread *thread, size_t max)
+			   const struct profile_thread *thread, enum profile_sites sites,
+			   size_t max)
 {
 	struct profile_function *functions;
 	size_t n;
-	int err = profile_functions(ctx, profile, thread, &functions, &n);
+	int err = profile_functions(ctx, profile, thread, sites, &functions, &n);
 
 	if (err)
 		return err;
+	n = remove_entry_functions(functions, n);
 	if (n)
 		printf("%7s %7s  %s\n", "SELF", "TOTAL", "FUNCTION");
-	for (size_t i = 0; i < n && i < max; i++) {
-		printf("%6.1f%% %6.1f%%  ", profile_share(profile, functions[i].self),
-		       profile_share(profile, functions[i].total));
-		print_text(functions[i].function);
-		if (functions[i].frame->kind == FRAME_KERNEL)
-			printf(" [kernel]");
-		putchar('\n');
-	}
+	for (size_t i = 0; i < n && i < max; i++)
+		print_function(profile, &functions[i]);
 	if (n > max)
 		printf("  and %zu more\n", n - max);
 	free(functions);
@@ -134,7 +156,8 @@ static int print_functions(struct ocp_ctx *ctx, const struct profile *profile,
 }
 
 /* Print the threads, and then the functions of each of the first threads. */
-static int print_threads(struct ocp_ctx *ctx, const struct profile *profile)
+static int print_threads(struct ocp_ctx *ctx, const struct profile *profile,
+			 enum profile_sites sites)
 {
 	int err = 0;
 
@@ -149,7 +172,8 @@ static int print_threads(struct ocp_ctx *ctx, const struct profile *profile)
 		printf("  and %zu more\n", profile->n_threads - TOP_THREADS);
 	for (size_t i = 0; i < profile->n_threads && i < THREADS_WITH_FUNCTIONS && !err; i++) {
 		printf("\n%s\n", profile->threads[i]->text);
-		err = print_functions(ctx, profile, profile->threads[i], FUNCTIONS_OF_THREAD);
+		err = print_functions(ctx, profile, profile->threads[i], sites,
+				      FUNCTIONS_OF_THREAD);
 	}
 	return err;
 }
@@ -193,16 +217,16 @@ void profile_print_collector(const struct profile *profile)
 	puts(")");
 }
 
-int profile_print_table(struct ocp_ctx *ctx, struct profile *profile)
+int profile_print_table(struct ocp_ctx *ctx, struct profile *profile, enum profile_sites sites)
 {
 	int err = 0;
 
 	print_profile_totals(profile);
 	if (profile->n_threads) {
-		err = print_threads(ctx, profile);
+		err = print_threads(ctx, profile, sites);
 	} else if (profile->n) {
 		putchar('\n');
-		err = print_functions(ctx, profile, NULL, TOP_FUNCTIONS);
+		err = print_functions(ctx, profile, NULL, sites, TOP_FUNCTIONS);
 	}
 	if (err)
 		return err;
@@ -244,8 +268,21 @@ static struct json_object *json_of_threads(const struct profile *profile, const 
 	return threads;
 }
 
-static struct json_object *json_of_stack(const struct named_stack *stack, const char *unit)
+/* Add the indices in `frames` of the site of the stack NUMBER, and of the innermost function. */
+static void add_site(struct json_object *to, const struct profile *profile, size_t number)
 {
+	const size_t first = profile_stack_first(&profile->stacks[number]);
+	const struct profile_site site = profile_site_of(profile, number, SITES_OWN);
+
+	json_add_uint(to, "site", site.frame - first);
+	if (site.leaf != site.frame)
+		json_add_uint(to, "via", site.leaf - first);
+}
+
+static struct json_object *json_of_stack(const struct profile *profile, size_t number,
+					 const char *unit)
+{
+	const struct named_stack *stack = &profile->stacks[number];
 	struct json_object *object = json_object_new_object(), *frames = json_object_new_array();
 	const struct profile_thread *thread = profile_stack_thread(stack);
 
@@ -253,6 +290,8 @@ static struct json_object *json_of_stack(const struct named_stack *stack, const 
 		add_thread(object, thread);
 	json_add_uint(object, "samples", stack->samples);
 	json_add_uint(object, unit, stack->value);
+	if (profile->kind == PROFILE_WORDS)
+		add_site(object, profile, number);
 	for (size_t i = profile_stack_first(stack); i < stack->n; i++)
 		json_object_array_add(frames, json_of_frame(stack->frames[i]));
 	json_object_object_add(object, "frames", frames);
@@ -317,7 +356,7 @@ int profile_print_json(struct ocp_ctx *ctx, const struct profile *profile)
 	if (profile->n_threads)
 		json_object_object_add(root, "threads", json_of_threads(profile, unit));
 	for (size_t i = 0; i < profile->n; i++)
-		json_object_array_add(stacks, json_of_stack(&profile->stacks[i], unit));
+		json_object_array_add(stacks, json_of_stack(profile, i, unit));
 	json_object_object_add(root, "stacks", stacks);
 	json_print(root, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
 	return 0;

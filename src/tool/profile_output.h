@@ -7,9 +7,10 @@
 
 /*
  * Print the functions and stacks with the largest values. Before that, fold the recursive calls in
- * the stacks of PROFILE. Returns 0, or -ENOMEM with a message.
+ * the stacks of PROFILE. SITES says which functions the values belong to. Returns 0, or -ENOMEM
+ * with a message.
  */
-int profile_print_table(struct ocp_ctx *ctx, struct profile *profile);
+int profile_print_table(struct ocp_ctx *ctx, struct profile *profile, enum profile_sites sites);
 int profile_print_json(struct ocp_ctx *ctx, const struct profile *profile);
 
 /*

@@ -20,6 +20,7 @@ struct line {
 struct heap_view {
 	struct ocp_ctx *ctx;
 	struct heaps *heaps;
+	bool by_leaf;
 	/* The members from here on are set by heap_view_show() and drawn by heap_view_draw(). */
 	char head[NAME_BYTES], problem[2 * HEAPS_TEXT_BYTES + 16];
 	uint64_t live;
@@ -27,7 +28,7 @@ struct heap_view {
 	size_t n, n_sites;
 };
 
-int heap_view_open(struct ocp_ctx *ctx, double rate, struct heap_view **out)
+int heap_view_open(struct ocp_ctx *ctx, double rate, bool by_leaf, struct heap_view **out)
 {
 	struct heap_view *view = calloc(1, sizeof(*view));
 	int err = view ? heaps_new(ctx, rate, &view->heaps) : ctx_no_memory(ctx);
@@ -37,6 +38,7 @@ int heap_view_open(struct ocp_ctx *ctx, double rate, struct heap_view **out)
 		return err;
 	}
 	view->ctx = ctx;
+	view->by_leaf = by_leaf;
 	*out = view;
 	return 0;
 }
@@ -120,13 +122,17 @@ static void describe_heap(struct heap_view *view)
 			 "; %" PRIu64 " events lost: not exact", lost);
 }
 
-static void write_name(char *name, const struct named_frame *frame)
+static void write_name(char *name, const struct heap_site *site)
 {
+	const struct named_frame *frame = site->frame;
+	const char *via = site->via ? site->via->function : NULL;
+
 	if (frame->file && frame->line)
-		snprintf(name, NAME_BYTES, "%s  %s:%" PRIu32, frame->function, frame->file,
-			 frame->line);
+		snprintf(name, NAME_BYTES, "%s  %s:%" PRIu32 "%s%s", frame->function, frame->file,
+			 frame->line, via ? "  via " : "", via ? via : "");
 	else
-		snprintf(name, NAME_BYTES, "%s", frame->function);
+		snprintf(name, NAME_BYTES, "%s%s%s", frame->function, via ? "  via " : "",
+			 via ? via : "");
 }
 
 int heap_view_show(struct heap_view *view)
@@ -137,12 +143,12 @@ int heap_view_show(struct heap_view *view)
 
 	if (!view)
 		return 0;
-	err = heaps_sites(view->heaps, &all, &sites, &view->n_sites);
+	err = heaps_sites(view->heaps, &all, view->by_leaf, &sites, &view->n_sites);
 	if (err)
 		return err;
 	view->n = view->n_sites < MOST_SITES ? view->n_sites : MOST_SITES;
 	for (size_t i = 0; i < view->n; i++) {
-		write_name(view->sites[i].name, sites[i].frame);
+		write_name(view->sites[i].name, &sites[i]);
 		view->sites[i].live = words(view, sites[i].sum.live_samples);
 		view->sites[i].allocated = words(view, sites[i].sum.samples);
 	}

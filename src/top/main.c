@@ -288,7 +288,7 @@ static int set_batch(const struct command *command, struct top_options *own, con
 	return EXIT_DONE;
 }
 
-/* Take --batch N or --memprof[=RATE]. */
+/* Take --batch N, --leaf or --memprof[=RATE]. */
 static int set_top_option(const struct command *command, struct options *options, const char *name,
 			  const char *value)
 {
@@ -296,6 +296,10 @@ static int set_top_option(const struct command *command, struct options *options
 
 	if (strcmp(name, "batch") == 0)
 		return set_batch(command, own, value);
+	if (strcmp(name, "leaf") == 0) {
+		own->by_leaf = true;
+		return EXIT_DONE;
+	}
 	own->memprof = true;
 	if (value && !memprof_rate_read(value, &own->memprof_rate))
 		return say_usage(command, "--%s '%s': not a number from 1e-9 to 1", name, value);
@@ -306,6 +310,8 @@ static int check_top_usage(const struct command *command, struct options *option
 {
 	int code;
 
+	if (top_options_of(options)->by_leaf && !top_options_of(options)->memprof)
+		return say_usage(command, "--leaf requires --memprof");
 	if (options->pid && options->exe)
 		return say_usage(command, "-pid and --exe are mutually exclusive");
 	if (top_options_of(options)->memprof && !options->pid && !options->exe)

@@ -36,7 +36,7 @@ int top_open(struct top *top, const struct options *options)
 	top->watch = watch_new(options->ctx, false);
 	err = top->watch ? watch_set(top->watch, &spec, 1) : -ENOMEM;
 	if (!err && own->memprof)
-		err = heap_view_open(options->ctx, own->memprof_rate, &top->heap);
+		err = heap_view_open(options->ctx, own->memprof_rate, own->by_leaf, &top->heap);
 	if (!err)
 		err = top_show(top);
 	return err ? say_error(options->ctx, err) : EXIT_DONE;

@@ -34,8 +34,11 @@ enum {
 
 struct heap_view;
 
-/* Make a view. The profile begins with heap_view_follow(). RATE: samples per word. */
-int heap_view_open(struct ocp_ctx *ctx, double rate, struct heap_view **out);
+/*
+ * Make a view. The profile begins with heap_view_follow(). RATE: samples per word. If BY_LEAF, the
+ * sites are the innermost frames, whether their functions are own or not.
+ */
+int heap_view_open(struct ocp_ctx *ctx, double rate, bool by_leaf, struct heap_view **out);
 /* End the profile and free VIEW, which may be NULL. */
 void heap_view_close(struct heap_view *view);
 
@@ -98,7 +101,7 @@ struct top {
 /* The values of the options that only this command has. */
 struct top_options {
 	size_t screens; /* the value of --batch; 0: show a view in the terminal */
-	bool memprof;
+	bool memprof, by_leaf;
 	double memprof_rate; /* samples per word, with `memprof` */
 };
 

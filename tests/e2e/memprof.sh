@@ -5,7 +5,7 @@
 # tool so many times. With another compiler in PATH, the programs are built by that.
 #
 # needs: fixtures asan ocaml
-# ocaml5: test_books test_times test_mapped_files test_leak test_killed_tool test_threads test_fork test_domains test_busy_domain
+# ocaml5: test_books test_own_code test_times test_mapped_files test_leak test_killed_tool test_threads test_fork test_domains test_busy_domain
 # not_on: 5.0.* 5.1.* 5.2.*
 # takes: 50 s
 . "$(dirname "$0")/lib.sh"
@@ -182,6 +182,56 @@ test_leak() {
 	eq "$TARGET_STATUS" 0
 }
 
+# The sites are in the program's own code, with the function of the standard library that allocates for it. All words are
+# in the table, whatever the sites are.
+test_own_code() {
+	start_subject kinds
+	memprof_for_ticks 20 --rate 1e-2 >"$TMP/own"
+	finds ' Subject\.reversed  subject\.ml:[0-9]*  via List\.rev_append$' "$TMP/own" || fail "$(<"$TMP/own")"
+	finds ' Subject\.pairs  subject\.ml:[0-9]*$' "$TMP/own" || fail "$(<"$TMP/own")"
+	eq "$(grep -c '  List\..*  list\.ml' "$TMP/own" || :)" 0 "sites in the library"
+	memprof_for_ticks 20 --rate 1e-2 --leaf --lifetimes >"$TMP/leaf"
+	eq "$(grep -c ' List\.rev_append  list\.ml:[0-9]*$' "$TMP/leaf")" 2 "rows of the innermost frame"
+	eq "$(grep -c ' via ' "$TMP/leaf" || :)" 0 "rows with via"
+	memprof_for_ticks 20 --rate 1e-2 --json >"$TMP/json"
+	holds python3 - "$TMP/json" <<-'PY' || fail "$(grep -m 3 '"stack",' "$TMP/json")"
+	import json, sys
+	stacks = [line for line in map(json.loads, open(sys.argv[1])) if line["event"] == "stack"]
+	found = {(s["frames"][0]["function"], s["frames"][s["site"]]["function"]) for s in stacks}
+	assert ("List.rev_append", "Subject.reversed") in found and ("Subject.pairs", "Subject.pairs") in found, found
+	assert not any(site.startswith("List.") for _, site in found), found
+	PY
+}
+
+# The same of `profile --alloc`: small minor heaps, and a sample of each.
+test_own_code_of_profiles() {
+	local flag
+	need_counting
+	need_program subject
+	start_target env OCAMLRUNPARAM=s=8k "$PROGRAM" kinds
+	await_line ready
+	for flag in "" --leaf --json; do
+		# shellcheck disable=SC2086 # no flag is no argument
+		for_ticks 50 "$TOOL" profile --alloc --hz 9999 -pid "$TARGET" $flag >"$TMP/out$flag"
+	done
+	finds '^ *[1-9][0-9.]*% *[0-9.]*%  Subject\.reversed  via List\.rev_append$' "$TMP/out" || fail "$(<"$TMP/out")"
+	finds '^ *[1-9][0-9.]*% *[0-9.]*%  Subject\.pairs$' "$TMP/out" || fail "$(<"$TMP/out")"
+	finds '^   0\.0% *[0-9.]*%  List\.rev_append$' "$TMP/out" || fail "$(<"$TMP/out")"
+	eq "$(sed '/^STACKS/q' "$TMP/out" | grep -cE '  (_start|main|caml_main|caml_start_program|\[libc.*)$' || :)" 0 "rows of entries"
+	finds '^ *[1-9][0-9.]*% *[0-9.]*%  List\.rev_append$' "$TMP/out--leaf" || fail "$(<"$TMP/out--leaf")"
+	eq "$(grep -c ' via ' "$TMP/out--leaf" || :)" 0 "rows with via"
+	holds python3 - "$TMP/out--json" <<-'PY' || fail "$(head -c 2000 "$TMP/out--json")"
+	import json, sys
+	found = set()
+	for stack in json.load(open(sys.argv[1]))["stacks"]:
+	    site, leaf = (stack["frames"][stack.get(key, stack["site"])] for key in ("site", "via"))
+	    assert site["kind"] == leaf["kind"] == "ocaml", stack
+	    found.add((leaf["function"], site["function"], "via" in stack))
+	assert ("List.rev_append", "Subject.reversed", True) in found and ("Subject.pairs", "Subject.pairs", False) in found, found
+	assert not any(site.startswith("List.") for _, site, _ in found), found
+	PY
+}
+
 test_outputs() {
 	start_subject leak
 	memprof_for_ticks 5 --rate 1e-2 --lifetimes --html "$TMP/out.html" --pprof "$TMP/out.pb.gz" >"$TMP/out"
@@ -201,6 +251,8 @@ test_usage() {
 	matches "$(memprof --rate nan 2>&1)" "--rate 'nan': not a number"
 	matches "$(memprof --callstack 1025 2>&1)" "--callstack '1025': not a number from 0 to 1024"
 	matches "$(memprof --folded --json 2>&1)" 'mutually exclusive'
+	matches "$(memprof --leaf --json 2>&1)" '--leaf: only for the table'
+	matches "$(memprof --leaf --folded 2>&1)" '--leaf: only for the table'
 	matches "$(memprof --html "$TMP/none/x" 2>&1)" 'No such file'
 	eq "$(status_of_target)" free
 }

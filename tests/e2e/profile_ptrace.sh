@@ -184,6 +184,8 @@ expect_error() { # STATUS MESSAGE ARG...
 test_errors() {
 	expect_error 2 "profile: --engine 'inside': not bpf or ptrace" -pid 1 --engine inside
 	expect_error 2 "profile: --engine ptrace excludes --alloc" -pid 1 --engine ptrace --alloc
+	expect_error 2 "profile: --leaf: only for the table of --alloc" -pid 1 --leaf
+	expect_error 2 "profile: --leaf: only for the table of --alloc" -pid 1 --alloc --leaf --folded
 	expect_error 5 "pid 4194304: no such process" -pid 4194304 --engine ptrace
 	cp "$PROFILED" "$TMP/nobody-runs-this"
 	expect_error 5 "$TMP/nobody-runs-this: no process runs this file, and the engine ptrace samples only processes that run already" \

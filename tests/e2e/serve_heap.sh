@@ -141,8 +141,28 @@ test_usage() {
 	eq "$(ask "debug/pprof/heap?seconds=0")" 400
 	eq "$(ask "debug/pprof/heap?pid=1")" 404
 	eq "$(ask "api/v1/heap?seconds=5")" 400
+	eq "$(ask "api/v1/heap?leaf=2")" 400
+	eq "$(ask "debug/pprof/heap?leaf=1")" 400
 	eq "$(ask debug/pprof/profile)" 404 "only the heap"
 	finds '^/debug/pprof/heap ' <<<"$(get debug/pprof/)" || fail "the index"
+}
+
+# Sites are in the program's own code, or the innermost frames.
+test_own_code() {
+	start_copy kinds
+	start_server --exe "$COPY" --memprof=0.001
+	await_profiled 1
+	wait_for 'ask "api/v1/heap" >/dev/null && finds "\"function\":\"Subject.reversed\"" "$TMP/reply"'
+	eq "$(ask "api/v1/heap?leaf=0")" 200 "$(said "$TMP/reply")"
+	cp "$TMP/reply" "$TMP/own"
+	eq "$(ask "api/v1/heap?leaf=1")" 200 "$(said "$TMP/reply")"
+	holds python3 - "$TMP/own" "$TMP/reply" <<-'PY' || fail "$(cat "$TMP/own" "$TMP/reply")"
+	import json, sys
+	own, leaf = ({(s["function"], s["file"], s["via"]) for s in json.load(open(path))["sites"]} for path in sys.argv[1:])
+	assert ("Subject.reversed", "subject.ml", "List.rev_append") in own and ("Subject.pairs", "subject.ml", None) in own, own
+	assert not any(file == "list.ml" for _, file, _ in own), own
+	assert ("List.rev_append", "list.ml", None) in leaf and not any(via for _, _, via in leaf), leaf
+	PY
 }
 
 # Processes that come, execute another program, and end.
@@ -265,7 +285,10 @@ test_page() {
 	need_command chromium chromedriver
 	/usr/bin/python3 -c 'import selenium' 2>/dev/null || skip "python3-selenium is not installed"
 	start_copy shares 0.005
-	HOME=$TMP holds /usr/bin/python3 -B "$ROOT/tests/e2e/serve_heap_page.py" "$COPY" || fail "serve said: $(<"$TMP/serve.err")"
+	cp "$COPY" "$TMP/kinds"
+	start_target "$TMP/kinds" kinds
+	await_line ready
+	HOME=$TMP holds /usr/bin/python3 -B "$ROOT/tests/e2e/serve_heap_page.py" "$COPY" "$TMP/kinds" || fail "serve said: $(<"$TMP/serve.err")"
 	[[ -z ${KEEP_SCREENSHOTS:-} ]] || find "$TMP" -maxdepth 1 -name '*.png' -exec cp -t "$KEEP_SCREENSHOTS" {} +
 }
 

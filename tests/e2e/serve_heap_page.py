@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""serve_heap_page.py EXE: live words by site on the page of `serve`; serve_heap.sh calls it."""
+"""serve_heap_page.py EXE EXE-OF-KINDS: live words by site on the page of `serve`; serve_heap.sh calls it."""
 
 import json
+import re
 import sys
 import urllib.request
 
@@ -23,12 +24,27 @@ def check_api(serve, sites):
     asked = urllib.request.Request(serve.origin + "/api/v1/heap", headers={"Authorization": f"Bearer {serve.token}"})
     with urllib.request.urlopen(asked, timeout=300) as answer:
         heap = json.load(answer)
-    equal(sorted(f"{s['function']}  {s['file']}:{s['line']}" for s in heap["sites"]), sorted(s[0] for s in sites), "sites")
+    names = [f"{s['function']}  {s['file']}:{s['line']}" + (f"  via {s['via']}" if s["via"] else "") for s in heap["sites"]]
+    equal(sorted(names), sorted(s[0] for s in sites), "sites")
     assert heap["allocated_words"] >= sum(allocated for _, _, allocated, _ in sites), heap
 
 
+def check_own_code(exe):
+    """Beside a site in the program's own code stands the function that allocates."""
+    page = Page(Serve("--memprof=0.001", "--exe", exe))
+    wait_for("a site with via", lambda: any(
+        re.fullmatch(r"Subject\.reversed  subject\.ml:\d+  via List\.rev_append", name) for name, _, _, _ in page.js(SITES)))
+    for width in (1280, 375):
+        page.size(width)
+        page.next_update()
+        equal(page.js(OUTSIDE), [], f"what sticks out at {width} px")
+        page.screenshot(f"serve-heap-via-{width}", width)
+    page.close()
+    page.serve.stop()
+
+
 def main():
-    exe = sys.argv[1]
+    exe, exe_of_kinds = sys.argv[1:]
     page = Page(Serve("--control", "--exe", exe))
     page.next_update()
     assert is_hidden(page), "the panel is there without --memprof"
@@ -56,6 +72,7 @@ def main():
     wait_for("words", lambda: "with the token" in page.text("#heap-problem"))
     page.close()
     page.serve.stop()
+    check_own_code(exe_of_kinds)
 
 
 main()

@@ -332,6 +332,7 @@ test_batch() {
 	check_error 2 "--batch '0': not a number of screens" top -pid "$TARGET" --batch 0
 	check_error 2 "--batch '3x': not a number of screens" top -pid "$TARGET" --batch 3x
 	check_error 2 '--batch and --memprof are mutually exclusive' top -pid "$TARGET" --batch 3 --memprof
+	check_error 2 '--leaf requires --memprof' top -pid "$TARGET" --leaf
 	# A reader that has enough, and a signal, end it.
 	{ "$TOOL" top -pid "$TARGET" --batch 1000 2>"$TMP/err" || :; } | head -n 1 >"$TMP/out"
 	finds '^screen 1/1000 ' <"$TMP/out" || fail "$(<"$TMP/out")"
@@ -661,6 +662,17 @@ test_memprof() {
 	await_screen '^  Subject.most  subject.ml:[0-9]+ +(6[89]|7[0-2])(\.[0-9])?% +[1-9][0-9]* +[1-9][0-9]*$'
 	await_screen '^  Subject.few  subject.ml:[0-9]+ +([89]|1[0-2])(\.[0-9]+)?% '
 	eq "$(screen | sed -n 's/^  Subject\.\([a-z]*\) .*/\1/p' | paste -sd' ')" "most some few" "order"
+	press q
+	wait_for '[[ -s $TMP/after ]]'
+	start_target "$TMP/subject" kinds
+	await_line ready
+	start_top -pid "$TARGET" --memprof=0.001
+	await_screen '^  Subject.reversed  subject.ml:[0-9]+  via List.rev_append +[0-9.]+% '
+	press q
+	wait_for '[[ -s $TMP/after ]]'
+	start_top -pid "$TARGET" --memprof=0.001 --leaf
+	await_screen '^  List.rev_append  list.ml:[0-9]+ +[0-9.]+% '
+	eq "$(screen | grep -c ' via ' || :)" 0 "rows with via"
 	press q
 	wait_for '[[ -s $TMP/after ]]'
 	start_steady

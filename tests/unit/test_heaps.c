@@ -44,7 +44,7 @@ TEST(a_program_without_the_library)
 	assert_true(list->profile.is_live);
 	assert_int_equal(list->profile.word_period, 10000);
 	process_profiles_free(list, n);
-	assert_int_equal(heaps_sites(heaps, &every, &sites, &n), 0);
+	assert_int_equal(heaps_sites(heaps, &every, false, &sites, &n), 0);
 	assert_int_equal(n, 0);
 	free(sites);
 	heaps_programs(heaps, &n);

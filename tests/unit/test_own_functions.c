@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* On whose account samples are: the program's own functions. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "made_profile.h"
 #include "profile/own_functions.h"
+#include "unwind/own_frames.h"
 #include "unit.h"
 
 static bool is_own(const char *function, enum frame_kind kind)
@@ -81,4 +83,117 @@ TEST(innermost_own_function_counts)
 	own_functions_free(&own);
 	made_profile_free(&made);
 	ocp_ctx_free(ctx);
+}
+
+/* Frames 0 to 6: main, A.f, B.g, Lwt.bind, Unix.read, caml_alloc_shr, A.f at another line. */
+static const char allocating[] =
+	"{\"profile\":{\"title\":\"\",\"kind\":\"cpu\",\"hz\":99,\"start_ns\":0,\"duration_ns\":7,"
+	"\"truncated\":0,\"lost\":0},"
+	"\"frames\":[[\"main\",\"c\",null,0,false],[\"A.f\",\"ocaml\",\"a.ml\",1,false],"
+	"[\"B.g\",\"ocaml\",\"b.ml\",1,false],[\"Lwt.bind\",\"ocaml\",\"lwt.ml\",1,false],"
+	"[\"Unix.read\",\"ocaml\",\"unix.ml\",1,false],[\"caml_alloc_shr\",\"c\",null,0,false],"
+	"[\"A.f\",\"ocaml\",\"a.ml\",9,false]],"
+	"\"stacks\":[[1,10,0,1,2,3,5],[2,20,0,1,4],[4,40,0,6],[8,5,0,4],[1,2,0,6,3,4],[1,3,0,5]]}";
+
+static void check_row(const struct profile_function *row, const char *function, const char *via,
+		      uint64_t self, uint64_t total)
+{
+	assert_string_equal(row->function, function);
+	assert_string_equal(row->via ? row->via->function : "", via);
+	assert_int_equal(row->self, self);
+	assert_int_equal(row->total, total);
+}
+
+/* A row for each function that allocates on behalf of an own one. Rows of callers are by depth. */
+TEST(words_belong_to_own_functions)
+{
+	struct made_profile made = made_profile_of(allocating);
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct profile_function *rows;
+	size_t n;
+
+	made.profile.kind = PROFILE_WORDS;
+	assert_int_equal(profile_functions(ctx, &made.profile, NULL, SITES_OWN, &rows, &n), 0);
+	assert_int_equal(n, 7);
+	check_row(&rows[0], "A.f", "", 40, 72);
+	check_row(&rows[1], "A.f", "Unix.read", 22, 72);
+	check_row(&rows[2], "B.g", "Lwt.bind", 10, 10);
+	check_row(&rows[3], "Unix.read", "", 5, 27);
+	check_row(&rows[4], "caml_alloc_shr", "", 3, 13);
+	check_row(&rows[5], "main", "", 0, 80);
+	check_row(&rows[6], "Lwt.bind", "", 0, 12);
+	free(rows);
+	made_profile_free(&made);
+	ocp_ctx_free(ctx);
+}
+
+TEST(words_belong_to_leaves)
+{
+	struct made_profile made = made_profile_of(allocating);
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct profile_function *rows;
+	size_t n;
+
+	made.profile.kind = PROFILE_WORDS;
+	assert_int_equal(profile_functions(ctx, &made.profile, NULL, SITES_LEAF, &rows, &n), 0);
+	assert_int_equal(n, 6);
+	check_row(&rows[0], "A.f", "", 40, 72);
+	check_row(&rows[1], "Unix.read", "", 27, 27);
+	check_row(&rows[2], "Lwt.bind", "", 10, 12);
+	check_row(&rows[3], "caml_alloc_shr", "", 3, 13);
+	check_row(&rows[4], "main", "", 0, 80);
+	check_row(&rows[5], "B.g", "", 0, 10);
+	free(rows);
+	made_profile_free(&made);
+	ocp_ctx_free(ctx);
+}
+
+/* Frames 0 to 3: z, y, x, Q.f: each calls the next one. */
+static const char chain[] =
+	"{\"profile\":{\"title\":\"\",\"kind\":\"cpu\",\"hz\":99,\"start_ns\":0,\"duration_ns\":7,"
+	"\"truncated\":0,\"lost\":0},"
+	"\"frames\":[[\"z\",\"c\",null,0,false],[\"y\",\"c\",null,0,false],[\"x\",\"c\",null,0,false],"
+	"[\"Q.f\",\"ocaml\",\"q.ml\",1,false]],"
+	"\"stacks\":[[1,10,0,1,2,3]]}";
+
+TEST(equal_totals_are_sorted_by_depth)
+{
+	static const char *const names[] = { "Q.f", "z", "y", "x" };
+	struct made_profile made = made_profile_of(chain);
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct profile_function *rows;
+	size_t n;
+
+	assert_int_equal(profile_functions(ctx, &made.profile, NULL, SITES_LEAF, &rows, &n), 0);
+	assert_int_equal(n, 4);
+	for (size_t i = 0; i < n; i++)
+		assert_string_equal(rows[i].function, names[i]);
+	free(rows);
+	made_profile_free(&made);
+	ocp_ctx_free(ctx);
+}
+
+TEST(entries_say_nothing_about_the_program)
+{
+	static const struct named_frame entries[] = {
+		{ .function = "_start", .kind = FRAME_C },
+		{ .function = "caml_start_program", .kind = FRAME_C },
+		{ .function = "entry_SYSCALL_64_after_hwframe", .kind = FRAME_KERNEL },
+		{ .function = "asm_exc_page_fault", .kind = FRAME_KERNEL },
+		{ .function = "[libc.so.6+0x271d0]", .kind = FRAME_UNKNOWN },
+	};
+	static const struct named_frame others[] = {
+		{ .function = "main", .kind = FRAME_OCAML },
+		{ .function = "entry_point", .kind = FRAME_C },
+		{ .function = "mainly", .kind = FRAME_C },
+		{ .function = "__x64_sys_read", .kind = FRAME_KERNEL },
+		{ .function = "main", .kind = FRAME_KERNEL },
+		{ .function = "[truncated: ...]", .kind = FRAME_TRUNCATED },
+	};
+
+	for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++)
+		assert_true(is_entry_function(&entries[i], 2));
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		assert_false(is_entry_function(&others[i], 0));
+	assert_false(is_entry_function(&entries[4], 3));
 }

@@ -187,8 +187,8 @@ TEST(the_page_holds_the_profile)
 		"[\"Result.\\u003c$\\u003e\",\"ocaml\",\"r.ml\",12,true],\n",
 		"[\"\\u003c/script\\u003e\\u2028\\u0026\",\"unknown\",null,0,false]],\n",
 		"\"stacks\":[[9,18446744073,0,1,2],\n[1,5,0,3,2,4],\n[1,1,5]],\n",
-		"\"functions\":[[2,18446744073,18446744078],\n[4,5,5],\n[5,1,1],\n",
-		"[0,0,18446744078]]}\n</script>\n",
+		"\"functions\":[[2,18446744073,18446744078],\n[4,5,5],\n[5,1,1],\n[0,0,18446744078],\n",
+		",0,18446744078]]}\n</script>\n",
 	};
 	size_t bytes;
 	char *page = written(html_write, &bytes), *at = page;

@@ -143,11 +143,13 @@ TEST(functions_are_those_of_the_thread)
 
 	assert_int_equal(frame_names_open(ctx, NULL, &names), 0);
 	make_threads(ctx, samples, N_SAMPLES, true, names, &profile);
-	assert_int_equal(profile_functions(ctx, &profile, NULL, &functions, &n), 0);
+	assert_int_equal(profile_functions(ctx, &profile, NULL, SITES_LEAF, &functions, &n), 0);
 	assert_int_equal(n, 1);
 	assert_int_equal(functions->self, 54);
 	free(functions);
-	assert_int_equal(profile_functions(ctx, &profile, profile.threads[0], &functions, &n), 0);
+	assert_int_equal(
+		profile_functions(ctx, &profile, profile.threads[0], SITES_LEAF, &functions, &n),
+		0);
 	assert_int_equal(n, 1);
 	assert_string_equal(functions->function, "[kernel]");
 	assert_int_equal(functions->self, 21);

@@ -159,7 +159,7 @@ static int write_functions(struct ocp_ctx *ctx, const struct profile *profile,
 {
 	struct profile_function *functions;
 	size_t n;
-	int err = profile_functions(ctx, profile, NULL, &functions, &n);
+	int err = profile_functions(ctx, profile, NULL, SITES_LEAF, &functions, &n);
 
 	if (err)
 		return err;

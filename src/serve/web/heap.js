@@ -8,7 +8,11 @@ import { Rows } from "./rows.js";
 const WORD = 8;
 const TIMEOUT_MS = 10000;
 const COLUMNS = ["live", "live words", "allocated words"];
-const nameOf = (site) => (site.file ? `${site.function}  ${site.file}:${site.line}` : site.function);
+const nameOf = (site) => [
+	site.function,
+	site.file ? `${site.file}:${site.line}` : "",
+	site.via ? `via ${site.via}` : "",
+].filter(Boolean).join("  ");
 
 function makeRow() {
 	const row = make("tr", { role: "row" });

@@ -469,8 +469,9 @@ struct recorder_summary recorder_summary(struct recorder *r)
 
 static int report(struct recorder *r, bool by_live, struct recorder_report *report)
 {
+	const struct heap_sites_order order = { .by_live = by_live, .by_leaf = true };
 	const struct heap_stack *stacks = heap_stacks(r->heap, &report->n_stacks);
-	int err = heap_sites(r->ctx, r->heap, r->names, by_live, &report->sites, &report->n_sites);
+	int err = heap_sites(r->ctx, r->heap, r->names, order, &report->sites, &report->n_sites);
 
 	if (err)
 		return err;
