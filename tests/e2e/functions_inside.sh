@@ -16,26 +16,10 @@
 
 CYCLES=${CYCLES:-12}
 SUITE=${SUITE:-deep_recursion signals tail_calls threads try_with}
-BINARIES=$O/tests/fixtures/binaries
 # OCaml 5 would let a recursion without end fill 1 GiB.
 export OCAMLRUNPARAM=l=1M
 
 # ---- helpers ----------------------------------------------------------------------------------
-
-# Start COMMAND, which stops before OCaml code runs, and count all of its functions inside, to the end: JSON in OUT.
-start_counted() { # OUT COMMAND...
-	local out=$1 gate=$1.gate
-	shift
-	rm -f "$gate"
-	mkfifo "$gate"
-	start_target env GATE="$gate" LD_PRELOAD="$BINARIES/libgate.so" "$@"
-	wait_for "[[ \$(readlink /proc/$TARGET/exe) = '$(realpath "$1")' ]] && grep -q '^\(257\|0\) ' /proc/$TARGET/syscall"
-	background "$TOOL" attach -pid "$TARGET" --count='fn:.*' --engine inside --budget none --json >"$out" 2>"$out.err"
-	COUNTING=$!
-	wait_for "has_text '$out.err' 'counting [0-9]* probes' || has_ended $COUNTING"
-	! has_ended "$COUNTING" || fail "$(<"$out.err")"
-	: >"$gate"
-}
 
 # The names of the functions of PROGRAM that cannot be counted inside: a function of the name has no window.
 without_window() { # PROGRAM PATTERN
@@ -62,14 +46,14 @@ check_counts() { # THREADS FLAG...
 	need_command python3
 	build_calls "$@"
 	names=$(without_window "$TMP/built/calls" '^Calls\.' | sed 's/^Calls\.//')
-	start_counted "$TMP/out" "$TMP/built/calls" 20 "$threads"
+	COUNTED='fn:.*,c:calls_by_name' start_counted "$TMP/out" "$TMP/built/calls" 20 "$threads"
 	await_line ready
 	tell go
 	finish_target
 	wait "$COUNTING" || fail "$(<"$TMP/out.err")"
 	cp "$(output_of)" "$TMP/books"
 	# shellcheck disable=SC2086 # words
-	compare_with_books calls "$TMP/out" "$TMP/books" c:calls_by_name $names
+	compare_with_books calls "$TMP/out" "$TMP/books" $names
 	(($(<"$TMP/compared") >= 40)) || fail "only $(<"$TMP/compared") functions"
 }
 
@@ -252,10 +236,10 @@ test_errors() {
 	local name
 	build_calls
 	start_calls 0 1
-	for name in c:malloc gc:minor line:calls.ml:10; do
-		expect_error 2 'excludes c:, gc:, line:, note: and times of fn:' --count="$name"
+	for name in gc:minor line:calls.ml:10; do
+		expect_error 2 'excludes gc:, line:, note: and times of functions' --count="$name"
 	done
-	expect_error 2 'excludes c:, gc:, line:, note: and times of fn:' --time fn:Calls.fib
+	expect_error 2 'excludes gc:, line:, note: and times of functions' --time fn:Calls.fib
 	expect_error 2 "'fn:Calls.fibs'" --count=fn:Calls.fibs
 	name=$(without_window "$TMP/built/calls" '^Calls\.' | grep -v fun_ | head -n 1)
 	[[ -n $name ]] || fail "each function has a window"

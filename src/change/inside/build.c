@@ -167,11 +167,13 @@ static int write_window(struct inside *inside, const struct build *build, size_t
 	struct templates_window code = {
 		.trampoline = inside->sites[i].trampoline - templates_entry_off(view->n_shards),
 		.counter = view->addr + view->counters_off + i * sizeof(uint64_t),
+		.keeps_r11 = from->keeps_r11,
 	};
+	const size_t copy_off = templates_copy_off(view->n_shards, from->keeps_r11);
 	struct window_copy copy;
 
 	if (!window_copy_make(decoder, from->window, from->n_window, from->addr,
-			      code.trampoline + templates_copy_off(view->n_shards), &copy))
+			      code.trampoline + copy_off, &copy))
 		return site_error(
 			inside->ctx, &inside->sites[i], -EINVAL,
 			"its instructions cannot be copied to the memory of the counters");

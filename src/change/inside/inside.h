@@ -63,6 +63,7 @@ struct inside_site {
 	 */
 	const uint8_t *window;
 	size_t n_window;
+	bool keeps_r11; /* the site is a window where the program may use r11, as in C code */
 };
 
 struct inside_spec {

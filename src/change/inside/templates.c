@@ -178,14 +178,15 @@ size_t templates_site_bytes(uint32_t n_shards, const struct inside_role *roles, 
 	return aligned(site_bytes(n_shards, roles, n_roles), TRAMPOLINE_ALIGN);
 }
 
-size_t templates_copy_off(uint32_t n_shards)
+size_t templates_copy_off(uint32_t n_shards, bool keeps_r11)
 {
-	return count_bytes(n_shards, &of_windows);
+	return count_bytes(n_shards, keeps_r11 ? &of_sites : &of_windows);
 }
 
-size_t templates_window_bytes(uint32_t n_shards)
+size_t templates_window_bytes(uint32_t n_shards, bool keeps_r11)
 {
-	return aligned(templates_copy_off(n_shards) + TEMPLATES_COPY_BYTES, TRAMPOLINE_ALIGN);
+	return aligned(templates_copy_off(n_shards, keeps_r11) + TEMPLATES_COPY_BYTES,
+		       TRAMPOLINE_ALIGN);
 }
 
 static bool is_power_of_2(uint64_t number, uint64_t max)
@@ -475,14 +476,15 @@ int templates_window(struct ocp_ctx *ctx, const struct block_header *header,
 		     const struct templates_process *process, const struct templates_window *window,
 		     uint8_t *code)
 {
-	const size_t bytes = templates_copy_off(header->n_shards) + window->n_copy;
+	const uint32_t n_shards = header->n_shards;
+	const size_t bytes = templates_copy_off(n_shards, window->keeps_r11) + window->n_copy;
 	struct assembly assembly = { .code = code, .addr = window->trampoline };
 
 	set_values(&assembly, header, process);
 	set_counter(&assembly, header, window->counter, window->trampoline);
-	put_count(&assembly, header->n_shards, &of_windows);
+	put_count(&assembly, n_shards, window->keeps_r11 ? &of_sites : &of_windows);
 	memcpy(assembly.code, window->copy, window->n_copy);
 	assembly.code += window->n_copy;
-	align(&assembly, bytes, templates_window_bytes(header->n_shards));
+	align(&assembly, bytes, templates_window_bytes(n_shards, window->keeps_r11));
 	return assembly.is_too_far ? too_far(ctx, window->trampoline) : 0;
 }

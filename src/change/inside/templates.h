@@ -9,8 +9,8 @@
  * uses at most TEMPLATES_STACK_BYTES of the stack, including the return address. At the end of a
  * stack, the call at the site faults, and not the trampoline.
  *
- * The trampoline of a window counts, and executes a copy of the window. It does not use the stack,
- * and changes r11 and the flags only.
+ * The trampoline of a window counts, and executes a copy of the window. It changes the flags, and
+ * either r11, without the use of the stack, or with KEEPS_R11 eight bytes below rsp.
  */
 #ifndef CHANGE_INSIDE_TEMPLATES_H
 #define CHANGE_INSIDE_TEMPLATES_H
@@ -73,6 +73,7 @@ struct templates_window {
 	uint64_t counter;    /* the counter of the window in shard 0 */
 	const uint8_t *copy; /* a copy of the window's instructions: see code/window_copy.h */
 	size_t n_copy;	     /* its size in bytes: at most TEMPLATES_COPY_BYTES */
+	bool keeps_r11;
 };
 
 /*
@@ -90,9 +91,9 @@ uint64_t templates_entry_off(uint32_t n_shards);
 size_t templates_site_bytes(uint32_t n_shards, const struct inside_role *roles, size_t n_roles);
 
 /* Return the size of the trampoline of a window; a multiple of 32. */
-size_t templates_window_bytes(uint32_t n_shards);
+size_t templates_window_bytes(uint32_t n_shards, bool keeps_r11);
 /* Return the offset, in the trampoline of a window, of the copy of the window. */
-size_t templates_copy_off(uint32_t n_shards);
+size_t templates_copy_off(uint32_t n_shards, bool keeps_r11);
 
 /*
  * Assemble the routines to CODE, for the address addr + code_off of HEADER. All numbers of HEADER

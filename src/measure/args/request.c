@@ -263,7 +263,15 @@ bool engine_choice_read(const char *text, enum engine_choice *choice)
 	return false;
 }
 
-/* Return true if code other than the calls of OCaml functions is counted, or code is timed. */
+bool measure_request_counts_c(const struct measure_request *request)
+{
+	for (size_t i = 0; i < request->counted.n; i++)
+		if (request->counted.list[i].kind == ITEM_C_FUNCTION)
+			return true;
+	return false;
+}
+
+/* Return true if code other than the calls of functions is counted, or code is timed. */
 static bool has_code_beside_functions(const struct measure_request *request)
 {
 	for (size_t i = 0; i < request->n_pairs; i++)
@@ -273,7 +281,7 @@ static bool has_code_beside_functions(const struct measure_request *request)
 		const struct item *item = &request->counted.list[i];
 
 		if (is_code(item) && item->kind != ITEM_FUNCTION &&
-		    item->kind != ITEM_FUNCTION_REGEXP)
+		    item->kind != ITEM_FUNCTION_REGEXP && item->kind != ITEM_C_FUNCTION)
 			return true;
 	}
 	return have_code(&request->printed);
@@ -293,7 +301,7 @@ const char *measure_request_needs_bpf(const struct measure_request *request)
 		{ request->stack_depth, "--stack" },
 		{ request->split == OCP_BY_THREAD, "--by-thread" },
 		{ request->children, "--children" },
-		{ has_code_beside_functions(request), "c:, gc:, line:, note: and times of fn:" },
+		{ has_code_beside_functions(request), "gc:, line:, note: and times of functions" },
 	};
 
 	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
