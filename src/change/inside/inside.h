@@ -108,6 +108,8 @@ struct inside;
  * PID. If not, return -ENOTSUP with a message. Changes nothing in PID.
  */
 int inside_check(struct ocp_ctx *ctx, pid_t pid, bool times);
+/* Return -EBUSY with a message if PID is already counted inside. */
+int inside_check_not_counted(struct ocp_ctx *ctx, pid_t pid);
 
 /*
  * Make PID count inside. Everything is verified before the first site is written. On failure the

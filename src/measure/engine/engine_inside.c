@@ -444,12 +444,18 @@ static int allocate_sites(struct inside_process *process, const struct engine_fi
 		       : ctx_no_memory(process->ctx);
 }
 
-/* Warn of N windows whose code has changed. Return -ENOTSUP if there is no other site. */
+/*
+ * Warn of N windows whose code has changed. Return -EBUSY if a tool counts in the process already,
+ * -ENOTSUP if there is no other site.
+ */
 static int check_changed(const struct inside_process *process, size_t n)
 {
 	static const char why[] = "another tool has a uprobe on, or has changed, the code that a "
 				  "jump would replace";
+	int err = n ? inside_check_not_counted(process->ctx, process->pid) : 0;
 
+	if (err)
+		return err;
 	if (n && !process->n_sites) {
 		ctx_error(process->ctx, -ENOTSUP, "pid %d: cannot be counted inside: %s",
 			  (int)process->pid, why);
@@ -470,8 +476,8 @@ static void tell_of_entries(const struct inside_process *process, size_t n)
 {
 	if (n)
 		ctx_log(process->ctx, OCP_LOG_WARN,
-			"pid %d: a uprobe (of bpftrace, perf or --engine bpf) on the %zu function%s "
-			"of C counted inside would crash the process: set none until this ends",
+			"pid %d: counts %zu function%s of C inside: until this ends, a uprobe at such "
+			"an entry (bpftrace, perf, --engine bpf) would crash the process",
 			(int)process->pid, n, plural(n));
 }
 
