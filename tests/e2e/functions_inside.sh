@@ -114,8 +114,8 @@ test_attached_and_detached() {
 	start_calls 0 4
 	tell go
 	for ((i = 0; i < CYCLES; i++)); do
-		"$TOOL" attach --budget none -q -pid "$TARGET" --count='fn:.*' --engine inside --for 20ms --json >"$TMP/counts" \
-			2>"$TMP/err" || fail "$(<"$TMP/err")"
+		"$TOOL" attach --budget none -q -pid "$TARGET" --count='fn:.*,c:calls_hit,c:calls_by_name' --engine inside --for 20ms --json \
+			>"$TMP/counts" 2>"$TMP/err" || fail "$(<"$TMP/err")"
 		! finds '"hits":[1-9]' "$TMP/counts" || counted=$((counted + 1))
 	done
 	holds has_own_code
@@ -133,7 +133,7 @@ test_kills() {
 	build_calls
 	start_calls 0 2
 	tell go
-	tool=("$TOOL" attach -q --budget none -pid "$TARGET" --count='fn:Calls.*' --engine inside --for 10ms)
+	tool=("$TOOL" attach -q --budget none -pid "$TARGET" --count='fn:Calls.*,c:calls_hit,c:calls_by_name' --engine inside --for 10ms)
 	list_calls "${tool[@]}"
 	for call in $(spread_calls "${KILLS:-12}"); do
 		kill_if_reached "$call" "${tool[@]}" || continue
