@@ -101,8 +101,8 @@ value calls_burn(value us)
 }
 
 /*
- * A function of C that the program's users may count, of enough bytes for a jump; the compiler keeps
- * its calls.
+ * A function of C that the program's users may count, of enough bytes for a jump; the compiler
+ * keeps its calls.
  */
 __attribute__((noinline)) int calls_by_name(int x)
 {
