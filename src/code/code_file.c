@@ -7,6 +7,7 @@
 #include "code/code_file.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/search.h"
 #include "code/code_flow.h"
@@ -208,4 +209,69 @@ int code_file_bytes(struct code_file *file, bool is_code, uint64_t va, size_t n,
 	}
 	*out = (struct code_bytes){ .bytes = window->bytes + (va - window->va), .n = n, .va = va };
 	return 0;
+}
+
+/* ---- jumps from other functions ------------------------------------------------------------- */
+
+enum { SEARCHED_BYTES = 1 << 20, OPCODE_BYTES = 2 };
+
+/*
+ * Return true if the bytes before AT can be those of a jump, a call or a lea that end with a
+ * distance at AT.
+ */
+static bool may_have_distance(const uint8_t *at)
+{
+	enum { CALL = 0xe8, JMP = 0xe9, TWO_BYTES = 0x0f, JCC = 0x80, LEA = 0x8d, RIP = 0x05 };
+
+	return at[-1] == CALL || at[-1] == JMP || (at[-2] == TWO_BYTES && (at[-1] & 0xf0) == JCC) ||
+	       (at[-2] == LEA && (at[-1] & 0xc7) == RIP);
+}
+
+/* Arguments: see code_file_find_jump(). */
+static bool has_jump(const struct code_bytes *code, uint64_t va, size_t n, uint64_t start,
+		     uint64_t end)
+{
+	int32_t distance;
+
+	for (size_t i = OPCODE_BYTES; i + sizeof(distance) <= code->n; i++) {
+		const uint64_t next = code->va + i + sizeof(distance);
+
+		memcpy(&distance, code->bytes + i, sizeof(distance));
+		if (next + (uint64_t)(int64_t)distance - start < end - start &&
+		    next - va - 1 >= n && may_have_distance(code->bytes + i))
+			return true;
+	}
+	return false;
+}
+
+int code_file_find_jump(struct code_file *file, uint64_t va, size_t n, uint64_t start, uint64_t end,
+			bool *is)
+{
+	size_t n_segments;
+	const struct elf_segment *segments = elf_file_segments(file->elf, &n_segments);
+	int err = 0;
+
+	*is = false;
+	for (size_t i = 0; !err && i < n_segments; i++) {
+		const struct elf_segment *segment = &segments[i];
+		uint64_t off = 0, bytes;
+		struct code_bytes code;
+
+		/* The pieces overlap: each jump is in one of them as a whole. */
+		for (; segment->executable && off < segment->file_bytes; off += SEARCHED_BYTES) {
+			bytes = segment->file_bytes - off;
+			if (bytes > SEARCHED_BYTES + OPCODE_BYTES + sizeof(int32_t))
+				bytes = SEARCHED_BYTES + OPCODE_BYTES + sizeof(int32_t);
+			err = code_file_bytes(file, true, segment->va + off, bytes, &code);
+			if (err)
+				break;
+			if (has_jump(&code, va, n, start, end)) {
+				*is = true;
+				return 0;
+			}
+		}
+	}
+	/* Code that cannot be read may jump anywhere. */
+	*is = err == -ENODATA;
+	return err == -ENODATA ? 0 : err;
 }

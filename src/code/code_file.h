@@ -59,6 +59,15 @@ int code_file_function(struct code_file *file, uint64_t va, size_t n, struct cod
 bool code_file_is_entry(const struct code_file *file, uint64_t va);
 
 /*
+ * Set *IS to true if the code of FILE, outside of the N bytes at VA, may have a jump, call or lea
+ * to an address in [START, END): the bytes of one, which may have another meaning. Short jumps are
+ * not looked for: compilers use them within a function only. Reads all code of the file. Returns 0
+ * or -ENOMEM, without a message.
+ */
+int code_file_find_jump(struct code_file *file, uint64_t va, size_t n, uint64_t start, uint64_t end,
+			bool *is);
+
+/*
  * Return the working memory of the decoder. All calls of code_function_decode() for FILE use the
  * same memory.
  */

@@ -619,7 +619,7 @@ static void mark_direct(struct code_flow *flow, const struct insn *insn)
 			mark_target(flow, insn->value);
 		else if (insn->kind == INSN_JCC ||
 			 !code_file_is_entry(flow->file, flow->code.va + (uint64_t)insn->value))
-			note_problem(flow, "it jumps to code that is not a function");
+			flow->only_leaves = true;
 		break;
 	case INSN_CALL:
 		if (inside && insn->value != 0) {
@@ -666,6 +666,7 @@ int code_flow_read(struct code_flow *flow, const struct code_bytes *function,
 	flow->n_insns = flow->n_tables = flow->n_targets = flow->n_leas = 0;
 	flow->is_decoded = true;
 	flow->problem = NULL;
+	flow->only_leaves = false;
 	err = code_flow_reserve((void **)&flow->numbers, &flow->numbers_room, function->n,
 				sizeof(*flow->numbers));
 	if (err)
@@ -676,13 +677,19 @@ int code_flow_read(struct code_flow *flow, const struct code_bytes *function,
 		return err;
 	for (size_t i = 0; i < flow->n_insns; i++)
 		mark_direct(flow, &flow->insns[i]);
-	if (!flow->is_decoded)
+	if (!flow->is_decoded) {
+		flow->only_leaves = false;
 		return 0;
+	}
 	err = code_flow_follow_jumps(flow);
 	if (err)
 		return err;
 	code_flow_find_depths(flow);
 	check_jumps(flow);
+	if (flow->problem)
+		flow->only_leaves = false;
+	else if (flow->only_leaves)
+		flow->problem = "it jumps to code that is not a function";
 	return 0;
 }
 

@@ -79,6 +79,11 @@ struct code_flow {
 	 * message
 	 */
 	const char *problem;
+	/*
+	 * the only problem is that a jump leads to other code than a function; all jumps within the
+	 * function are known
+	 */
+	bool only_leaves;
 };
 
 struct code_flow *code_flow_new(void);

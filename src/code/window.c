@@ -375,7 +375,11 @@ int code_windows_find(struct ocp_ctx *ctx, const struct code_flow *flow,
 		      const struct code_function *function, enum window_language language,
 		      struct code_windows *out)
 {
+	/* A C function may jump to its parts elsewhere, and to stubs of other files. */
+	const bool is_understood = !flow->problem || (language == WINDOW_C && flow->only_leaves);
+
 	*out = (struct code_windows){ .no_count = function->no_count ? function->no_count
+						  : is_understood    ? NULL
 								     : flow->problem };
 	if (!out->no_count && function->entry_is_loop)
 		out->no_count = "a jump in it leads to its first instruction";

@@ -533,8 +533,8 @@ static int meter_leave_out_changed(struct ocp_meter *meter, pid_t pid, const str
 	size_t n;
 	int err;
 
-	/* With the engine `inside`, the meter itself has changed the code. */
-	if (meter_is_inside(meter) && meter->is_attached)
+	/* The engine `inside` looks itself. The code may be changed by this tool, or by a killed one. */
+	if (meter_is_inside(meter))
 		return 0;
 	if (!file || !code.n_sites || !file->n_sites ||
 	    !mapped_files_bias(file->prog->elf, m, &bias))

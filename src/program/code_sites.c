@@ -81,6 +81,8 @@ int code_sites_open(struct ocp_ctx *ctx, struct elf_file *elf, const struct func
 			sites->entries[n_entries++] = va;
 	}
 	find_stacks(sites, functions);
+	sites->has_c_library = functions_find_c(functions, "__libc_start_main") ||
+			       functions_find_c(functions, "__tls_get_addr");
 	sites->n_entries = n_entries;
 	return code_file_open(ctx, elf, sites->entries, n_entries, &sites->file);
 }
@@ -297,7 +299,8 @@ static int add_window_site(struct code_sites *sites, const struct function *func
 	if (!copy)
 		return ctx_no_memory(sites->ctx);
 	memcpy(copy, bytes.bytes, window->n_bytes);
-	err = add_code_site(sites, probe, sites->has_ocaml_stacks, &spot);
+	err = add_code_site(sites, probe,
+			    function->language == FUNCTION_OCAML && sites->has_ocaml_stacks, &spot);
 	if (err) {
 		free(copy);
 		return err;
@@ -305,7 +308,50 @@ static int add_window_site(struct code_sites *sites, const struct function *func
 	sites->sites[sites->n - 1].window = copy;
 	sites->sites[sites->n - 1].n_window = window->n_bytes;
 	sites->sites[sites->n - 1].n_before = window->n_before;
+	sites->sites[sites->n - 1].is_c_window = function->language == FUNCTION_C;
 	return 0;
+}
+
+/*
+ * Return why the calls of FUNCTION, which is not of OCaml, are not counted inside, as the end of a
+ * message. Return NULL if there is no reason.
+ *
+ * A thread counts in a restartable sequence that belongs to its FS base (templates_code.c). Signal
+ * handlers may do so too, since the kernel restarts a sequence that a signal interrupts. But the C
+ * library and the loader have code that runs while a thread has no FS base, no restartable
+ * sequences yet, or those of its parent: the beginning of a program and of a thread, and the child
+ * of vfork and clone. Debuggers know __restore_rt by its bytes, and the tool returns by it if it is
+ * killed. Functions written in assembly, such as memmove, jump into the middle of others.
+ */
+static const char *why_not_inside(const struct code_sites *sites, const struct function *function)
+{
+	if (function->language == FUNCTION_GLUE)
+		return "it is not compiled C code, and may keep values where others do not";
+	if (function->is_chosen)
+		return "it is an IFUNC, whose functions may jump into each other";
+	/* In a static program, only the names of the runtime tell its functions from the library's. */
+	if (sites->has_c_library && strncmp(function->name, "caml_", strlen("caml_")) != 0)
+		return "the C library and the loader also run where a thread cannot count; "
+		       "--engine bpf counts it";
+	return NULL;
+}
+
+/*
+ * Set *WHY if other code of the file may jump into WINDOW of FUNCTION, a function of C: a part of
+ * the function that the compiler has put elsewhere, for example.
+ */
+static int check_jumps_into(struct code_sites *sites, const struct function *function,
+			    const struct code_window *window, char **why)
+{
+	const uint64_t va = function->va + window->off;
+	bool is;
+
+	if (code_file_find_jump(sites->file, function->va, function->bytes, va + 1,
+				va + window->n_bytes, &is))
+		return ctx_no_memory(sites->ctx);
+	return is ? set_refusal(sites, "counted inside", "a jump of other code may lead into it",
+				why)
+		  : 0;
 }
 
 /* Append WINDOWS, which are those of FUNCTION. */
@@ -341,25 +387,29 @@ static const char *find_window_fault(const struct code_sites *sites,
 static int add_windows(struct code_sites *sites, const struct function *function, uint32_t probe,
 		       bool needs_time, char **why)
 {
-	const enum window_language language =
-		sites->has_ocaml_stacks ? WINDOW_OCAML_5 : WINDOW_OCAML_4;
+	const bool is_c = function->language != FUNCTION_OCAML;
+	const enum window_language language = is_c			? WINDOW_C
+					      : sites->has_ocaml_stacks ? WINDOW_OCAML_5
+									: WINDOW_OCAML_4;
+	const char *fault = is_c ? why_not_inside(sites, function) : NULL, *what;
 	struct code_function decoded = { 0 };
 	struct code_windows windows = { 0 };
-	const char *fault = NULL, *what;
 	int err;
 
-	/* In C code, registers and the memory below rsp may be in use behind the entry. */
-	if (function->language != FUNCTION_OCAML)
-		return set_refusal(sites, "counted inside", "it is not a function of OCaml", why);
+	if (fault)
+		return set_refusal(sites, "counted inside", fault, why);
 	err = decode_function(sites, function->va, function->bytes, needs_time, &decoded, why);
 	if (!err && !*why)
 		err = code_windows_find(sites->ctx, code_file_flow(sites->file), &decoded, language,
 					&windows);
 	if (!err && !*why) {
 		fault = find_window_fault(sites, &windows, needs_time, &what);
-		err = fault ? set_refusal(sites, what, fault, why)
-			    : add_window_sites(sites, function, probe, &windows, needs_time);
+		err = fault ? set_refusal(sites, what, fault, why) : 0;
 	}
+	if (!err && !*why && is_c)
+		err = check_jumps_into(sites, function, &windows.count, why);
+	if (!err && !*why)
+		err = add_window_sites(sites, function, probe, &windows, needs_time);
 	code_windows_free(&windows);
 	code_function_free(&decoded);
 	return err;

@@ -32,6 +32,7 @@ struct code_sites {
 	size_t n_entries;
 	bool has_ocaml_stacks;
 	bool has_other_stacks; /* measure_frames.bpf.h does not know the layout of the stacks */
+	bool has_c_library; /* the file is the C library or the loader, or contains one of them */
 	struct site *sites;
 	size_t n;
 };

@@ -171,6 +171,9 @@ static void choose_by_cost(const struct options *options, struct ocp_process **p
 		give_reason(chosen, false, "inside excludes ", need);
 	else if (ocp_meter_check(options->ctx))
 		give_reason(chosen, true, "BPF is not available: ", ocp_error(options->ctx));
+	else if (measure_request_counts_c(&options->request))
+		/* A uprobe of another tool would be dangerous: see tell_of_entries(). */
+		give_reason(chosen, false, "", "inside would replace the first instructions of c:");
 	else
 		err = check_inside(options, procs, n);
 	if (err == -ENOTSUP)

@@ -21,3 +21,25 @@ check_rounds() { # PROGRAM
 		assert rounds > 10, rounds
 	EOF
 }
+
+# Start COMMAND, which stops before OCaml code runs, and measure to the end what the options MEASURED say: JSON in OUT. BY is
+# the engine (default: inside).
+start_measured() { # OUT COMMAND...
+	local out=$1 gate=$1.gate
+	shift
+	rm -f "$gate"
+	mkfifo "$gate"
+	start_target env GATE="$gate" LD_PRELOAD="$O/tests/fixtures/binaries/libgate.so" "$@"
+	wait_for "[[ \$(readlink /proc/$TARGET/exe) = '$(realpath "$1")' ]] && grep -q '^\(257\|0\) ' /proc/$TARGET/syscall"
+	background "$TOOL" attach -pid "$TARGET" "${MEASURED[@]}" --engine "${BY:-inside}" --budget none --json >"$out" 2>"$out.err"
+	COUNTING=$!
+	wait_for "has_text '$out.err' '(counting|measuring) [0-9]+ probe' || has_ended $COUNTING"
+	! has_ended "$COUNTING" || fail "$(<"$out.err")"
+	: >"$gate"
+}
+
+# ... and count COUNTED, or all of its functions.
+start_counted() { # OUT COMMAND...
+	local MEASURED=(--count="${COUNTED:-fn:.*}")
+	start_measured "$@"
+}

@@ -17,7 +17,6 @@
 VERSION=$(ocamlopt -version)
 CYCLES=${CYCLES:-12}
 SUITE=${SUITE:-deep_recursion signals tail_calls threads try_with}
-BINARIES=$O/tests/fixtures/binaries
 # OCaml 5 would let a recursion without end fill 1 GiB.
 export OCAMLRUNPARAM=l=1M
 
@@ -25,26 +24,6 @@ export OCAMLRUNPARAM=l=1M
 TIMED=(--time fn:Calls.fib --time fn:Calls.frames --time fn:Calls.tail_many --time fn:Calls.one_round)
 
 # ---- helpers ----------------------------------------------------------------------------------
-
-# Start COMMAND, which stops before OCaml code runs, and measure inside, to the end, what MEASURED says (options): JSON in OUT.
-start_measured() { # OUT COMMAND...
-	local out=$1 gate=$1.gate
-	shift
-	rm -f "$gate"
-	mkfifo "$gate"
-	start_target env GATE="$gate" LD_PRELOAD="$BINARIES/libgate.so" "$@"
-	wait_for "[[ \$(readlink /proc/$TARGET/exe) = '$(realpath "$1")' ]] && grep -q '^\(257\|0\) ' /proc/$TARGET/syscall"
-	background "$TOOL" attach -pid "$TARGET" "${MEASURED[@]}" --engine inside --budget none --json >"$out" 2>"$out.err"
-	COUNTING=$!
-	wait_for "has_text '$out.err' '(counting|measuring) [0-9]+ probe' || has_ended $COUNTING"
-	! has_ended "$COUNTING" || fail "$(<"$out.err")"
-	: >"$gate"
-}
-
-start_counted() { # OUT COMMAND...
-	local MEASURED=(--count='fn:.*')
-	start_measured "$@"
-}
 
 # The names of the functions of PROGRAM that cannot be counted inside: a function of the name has no window.
 without_window() { # PROGRAM PATTERN
@@ -71,14 +50,14 @@ check_counts() { # THREADS FLAG...
 	need_command python3
 	build_calls "$@"
 	names=$(without_window "$TMP/built/calls" '^Calls\.' | sed 's/^Calls\.//')
-	start_counted "$TMP/out" "$TMP/built/calls" 20 "$threads"
+	COUNTED='fn:.*,c:calls_by_name' start_counted "$TMP/out" "$TMP/built/calls" 20 "$threads"
 	await_line ready
 	tell go
 	finish_target
 	wait "$COUNTING" || fail "$(<"$TMP/out.err")"
 	cp "$(output_of)" "$TMP/books"
 	# shellcheck disable=SC2086 # words
-	compare_with_books calls "$TMP/out" "$TMP/books" c:calls_by_name $names
+	compare_with_books calls "$TMP/out" "$TMP/books" $names
 	(($(<"$TMP/compared") >= 40)) || fail "only $(<"$TMP/compared") functions"
 }
 
@@ -193,8 +172,8 @@ test_attached_and_detached() {
 	start_calls 0 4
 	tell go
 	for ((i = 0; i < CYCLES; i++)); do
-		"$TOOL" attach --budget none -q -pid "$TARGET" --count='fn:.*' "${TIMED[@]}" --engine inside --for 20ms --json >"$TMP/counts" \
-			2>"$TMP/err" || fail "$(<"$TMP/err")"
+		"$TOOL" attach --budget none -q -pid "$TARGET" --count='fn:.*,c:calls_hit,c:calls_by_name' "${TIMED[@]}" --engine inside \
+			--for 20ms --json >"$TMP/counts" 2>"$TMP/err" || fail "$(<"$TMP/err")"
 		! finds '"hits":[1-9]' "$TMP/counts" || counted=$((counted + 1))
 		! finds '"start":"fn:Calls.fib","stop":"","count":[1-9]' "$TMP/counts" || timed=$((timed + 1))
 	done
@@ -213,7 +192,8 @@ test_kills() {
 	build_calls
 	start_calls 0 2
 	tell go
-	tool=("$TOOL" attach -q --budget none -pid "$TARGET" --count='fn:Calls.*' "${TIMED[@]}" --engine inside --for 10ms)
+	tool=("$TOOL" attach -q --budget none -pid "$TARGET" --count='fn:Calls.*,c:calls_hit,c:calls_by_name' "${TIMED[@]}"
+		--engine inside --for 10ms)
 	list_calls "${tool[@]}"
 	for call in $(spread_calls "${KILLS:-12}"); do
 		kill_if_reached "$call" "${tool[@]}" || continue
@@ -339,11 +319,11 @@ test_errors() {
 	local name
 	build_calls
 	start_calls 0 1
-	for name in c:malloc gc:minor line:calls.ml:10; do
-		expect_error 2 'excludes c:, gc:, line:, note: and pairs of fn:' --count="$name"
+	for name in gc:minor line:calls.ml:10; do
+		expect_error 2 'excludes gc:, line:, note:, times of c: and pairs of functions' --count="$name"
 	done
 	for name in fn:Calls.fib,fn:Calls.plain c:malloc gc:minor; do
-		expect_error 2 'excludes c:, gc:, line:, note: and pairs of fn:' --time "$name"
+		expect_error 2 'excludes gc:, line:, note:, times of c: and pairs of functions' --time "$name"
 	done
 	expect_error 2 "'fn:Calls.fibs'" --count=fn:Calls.fibs
 	expect_error 4 "^ocaml-probes: 'fn:Calls.constant': cannot be timed inside: its code is too short" --time fn:Calls.constant

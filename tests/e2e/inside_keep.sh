@@ -330,7 +330,9 @@ test_auto() {
 	auto --count --by-thread
 	matches "$(<"$TMP/err")" 'engine: bpf, since inside excludes --by-thread'
 	auto --count=c:caml_main
-	matches "$(<"$TMP/err")" 'engine: bpf, since inside excludes c:'
+	matches "$(<"$TMP/err")" 'engine: bpf, since inside would replace the first instructions of c:'
+	auto --count=gc:minor
+	matches "$(<"$TMP/err")" 'engine: bpf, since inside excludes gc:'
 	eq "$("$TOOL" doctor -pid "$TARGET")" "" "doctor"
 	check_error 2 "probe 'nosuch': no such probe" attach -pid "$TARGET" --count=nosuch --engine auto
 }

@@ -443,7 +443,7 @@ test_refused() {
 		# shellcheck disable=SC2086
 		check_error 2 '--engine inside excludes --filter' $what --engine inside -pid "$other" --filter 'arg0 > 1'
 		# shellcheck disable=SC2086
-		check_error 2 '--engine inside excludes fn:' $what --engine inside -pid "$other" --count=fn:Reborn.pass
+		check_error 2 '--engine inside excludes c:' $what --engine inside -pid "$other" --count=c:caml_main
 	done
 	check_error 2 '--engine inside excludes --label-pid' serve --engine inside -pid "$other" --label-pid
 	check_error 2 '-config excludes measuring options' serve --config x --engine inside

@@ -368,6 +368,73 @@ switch() { # PROBE WHAT ON
 		--data "{\"exe\":\"$PROGRAM\",\"probe\":\"$1\",\"what\":\"$2\",\"on\":$3}"
 }
 
+# ---- the engine inside --------------------------------------------------------------------------
+
+# Processes that run already, that start later and that are forked, by the configuration; and a server that was killed.
+test_serve_inside() {
+	local first killed
+	copy_program
+	start_program
+	first=$TARGET
+	write_config '"count": ["fn:Unprobed.find", "fn:Unprobed.risky"], "engine": "inside"'
+	start_server --config "$TMP/config"
+	obey 'go 100'
+	start_program
+	await_metric 2 ocaml_probes_processes
+	obey 'go 40'
+	obey 'fork 10' "$first"
+	obey 'threads 20'
+	await_metric 285 ocaml_probes_hits_total "$FIND"
+	await_metric 190 ocaml_probes_hits_total 'probe="fn:Unprobed.risky"'
+	await_metric 1 ocaml_probes_engine 'engine="inside"'
+	killed=$SERVER
+	kill -KILL "$SERVER"
+	wait "$SERVER" 2>/dev/null || :
+	obey 'go 1000'
+	# The counting of the killed one ends, and begins anew.
+	start_server --config "$TMP/config"
+	await_metric 2 ocaml_probes_processes
+	holds grep -q "pid $TARGET: was counted inside for pid $killed, which has been killed" "$TMP/serve.err"
+	obey 'go 20'
+	obey 'go 10' "$first"
+	await_metric 45 ocaml_probes_hits_total "$FIND"
+	end_server
+	holds has_own_code
+	TARGET=$first holds has_own_code
+	quit_target
+	quit_target "$first"
+	eq "$(calls_of find)" 1815 "calls, without those of the child"
+}
+
+test_top_inside() {
+	local top
+	copy_program
+	start_program
+	background "$TOOL" top --batch 1000 -pid "$TARGET" --engine inside --count="$BOTH" >"$TMP/out" 2>"$TMP/err"
+	top=$!
+	wait_for 'grep -q "^screen 2/" "$TMP/out" || has_ended '"$top"
+	obey 'go 100'
+	wait_for '[[ $(awk "\$7 == \"fn:Unprobed.find\" { print \$2 }" "$TMP/out" | tail -n 1) = 150 ]]'
+	wait_for '[[ $(awk "\$7 == \"fn:Unprobed.risky\" { print \$2 }" "$TMP/out" | tail -n 1) = 100 ]]'
+	kill -TERM "$top"
+	wait "$top" || fail "status $?: $(<"$TMP/err")"
+	eq "$(awk '$1 == "engine" { getline; print }' "$TMP/out" | uniq | xargs)" "inside 1" "engine"
+	holds has_own_code
+}
+
+test_inside_refuses() {
+	local command
+	copy_program
+	start_program
+	for command in serve top; do
+		check_error 2 '--engine inside excludes c:' "$command" --engine inside -pid "$TARGET" --count=c:unix_sleep
+		check_error 2 '--engine inside excludes gc:, line:' "$command" --engine inside -pid "$TARGET" --time c:unix_sleep
+	done
+	write_config '"time": ["c:unix_sleep"], "engine": "inside"'
+	check_error 2 "targets\[0\]: the engine 'inside' excludes gc:, line:, note:, times of c: and pairs of functions" serve --config "$TMP/config"
+	holds has_own_code
+}
+
 # ---- whose code is read -------------------------------------------------------------------------
 
 # Any user can start a program. Its functions are read if somebody names it.

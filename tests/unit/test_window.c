@@ -94,6 +94,58 @@ TEST(no_window_is_behind_a_jump)
 	code_windows_free(&c);
 }
 
+FUNCTION(elsewhere, ".byte 0xe9\n.long entered_again - . - 4\nlea entered_loaded(%rip), %rax\nret");
+FUNCTION(leaves, "mov 8(%rdi), %rax\nmov 8(%rsi), %rdx\ntest %rax, %rax\nje elsewhere\nret");
+
+/* Compilers put parts of C functions elsewhere. */
+TEST(c_code_may_jump_to_what_is_no_function)
+{
+	struct code_windows it = WINDOWS(leaves), c = WINDOWS_C(leaves);
+
+	assert_string_equal(it.no_count, "it jumps to code that is not a function");
+	assert_null(c.no_count);
+	assert_window(&c.count, 0, 8, WINDOW_SHORT_ENTRY);
+	code_windows_free(&it);
+	code_windows_free(&c);
+}
+
+FUNCTION(leaves_and_jumps,
+	 "push %rbx\nmov 8(%rdi), %rax\nmov 8(%rsi), %rdx\njne elsewhere\njmp *%rax");
+
+/* What the other jump leads to is not known. */
+TEST(c_code_that_leaves_may_not_jump_anywhere)
+{
+	struct code_windows c = WINDOWS_C(leaves_and_jumps);
+
+	assert_string_equal(c.no_count, "it has a jump that cannot be followed");
+	code_windows_free(&c);
+}
+
+/* Bytes 1 and 4 are entered. This file does not load their addresses, which would be found, too. */
+FUNCTION(entered, "push %rbx\n" L(entered_again) "mov %rdi, %rbx\n" L(
+			  entered_loaded) "mov %rsi, %rax\npop %rbx\nret");
+
+static bool is_entered(struct code *code, uint64_t start, uint64_t end)
+{
+	struct code_function function = DECODE(code, entered);
+	const uint64_t va = code_file_flow(code->file)->code.va;
+	bool is;
+
+	code_function_free(&function);
+	assert_int_equal(
+		code_file_find_jump(code->file, va, SIZE(entered), va + start, va + end, &is), 0);
+	return is;
+}
+
+TEST(jumps_of_other_functions_are_found)
+{
+	assert_true(is_entered(*state, 1, 2));
+	assert_true(is_entered(*state, 4, 5));
+	assert_true(is_entered(*state, 0, 9));
+	assert_false(is_entered(*state, 2, 4));
+	assert_false(is_entered(*state, 5, 9));
+}
+
 FUNCTION(live_flags, "cmp %rsi, %rdi\nmov %rdi, %rax\nmov %rsi, %rcx\ncmovg %rcx, %rax\nret");
 
 TEST(no_window_begins_where_flags_are_live)

@@ -321,7 +321,7 @@ int inside_check(struct ocp_ctx *ctx, pid_t pid, bool times)
 	return err;
 }
 
-static int check_not_counted(struct ocp_ctx *ctx, pid_t pid)
+int inside_check_not_counted(struct ocp_ctx *ctx, pid_t pid)
 {
 	struct inside_state state;
 	struct inside *inside;
@@ -529,7 +529,7 @@ static int remove_old(struct stop *stop)
 	if (err)
 		return err;
 	if (n)
-		err = check_not_counted(stop->ctx, stop->pid);
+		err = inside_check_not_counted(stop->ctx, stop->pid);
 	/*
 	 * Find all blocks that threads may use. Do this before the first remote call, because it
 	 * changes the registers of a thread. With n_parts = 0, stop_unmap_block() leaves such a
@@ -697,7 +697,7 @@ static void publish(struct attach *attach)
 static int do_attach(struct attach *attach)
 {
 	struct inside *inside = attach->inside;
-	int err = check_not_counted(inside->ctx, inside->pid);
+	int err = inside_check_not_counted(inside->ctx, inside->pid);
 
 	if (!err)
 		err = stop_open(inside->ctx, inside->pid, &attach->stop);

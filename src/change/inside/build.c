@@ -163,25 +163,24 @@ static int write_trampoline(struct inside *inside, const struct build *build, si
 }
 
 /*
- * Copy the window FROM for the trampoline of WINDOW, in two parts. Return false if an instruction
+ * Copy the instructions of WINDOW for its trampoline, in two parts. Return false if an instruction
  * cannot be copied.
  */
-static bool copy_window(const struct insn_decoder *decoder, const struct inside_site *from,
-			uint32_t n_shards, struct templates_window *window,
-			struct window_copy *before, struct window_copy *rest)
+static bool copy_window(const struct insn_decoder *decoder, uint32_t n_shards,
+			struct templates_window *window, struct window_copy *before,
+			struct window_copy *rest)
 {
-	const uint64_t before_at = window->trampoline + templates_before_off(n_shards);
+	const struct inside_site *site = window->site;
+	const size_t n_before = site->n_before;
+	const uint64_t before_at = window->trampoline + templates_before_off(n_shards, site);
+	const uint64_t rest_at = window->trampoline + templates_rest_off(n_shards, site);
 
 	/* The first part has no branches, so its copy has the same size. */
-	if (!window_copy_make(decoder, from->window, from->n_before, from->addr, before_at, false,
+	if (!window_copy_make(decoder, site->window, n_before, site->addr, before_at, false,
 			      before) ||
-	    before->n_bytes != from->n_before ||
-	    !window_copy_make(decoder, from->window + from->n_before,
-			      from->n_window - from->n_before, from->addr + from->n_before,
-			      window->trampoline + templates_rest_off(n_shards, from->roles,
-								      from->n_roles,
-								      from->n_before),
-			      true, rest) ||
+	    before->n_bytes != n_before ||
+	    !window_copy_make(decoder, site->window + n_before, site->n_window - n_before,
+			      site->addr + n_before, rest_at, true, rest) ||
 	    before->n_bytes + rest->n_bytes > TEMPLATES_COPY_BYTES)
 		return false;
 	window->before.bytes = before->bytes;
@@ -199,12 +198,11 @@ static int write_window(struct inside *inside, const struct build *build, size_t
 	struct templates_window code = {
 		.trampoline = inside->sites[i].trampoline - templates_entry_off(view->n_shards),
 		.counter = view->addr + view->counters_off + i * sizeof(uint64_t),
-		.roles = from->roles,
-		.n_roles = from->n_roles,
+		.site = from,
 	};
 	struct window_copy before, rest;
 
-	if (!copy_window(decoder, from, view->n_shards, &code, &before, &rest))
+	if (!copy_window(decoder, view->n_shards, &code, &before, &rest))
 		return site_error(
 			inside->ctx, &inside->sites[i], -EINVAL,
 			"its instructions cannot be copied to the memory of the counters");

@@ -80,6 +80,7 @@ struct inside_site {
 	 * that do not jump.
 	 */
 	size_t n_before;
+	bool keeps_r11; /* the site is a window where the program may use r11, as in C code */
 };
 
 struct inside_spec {
@@ -124,6 +125,8 @@ struct inside;
  * PID. If not, return -ENOTSUP with a message. Changes nothing in PID.
  */
 int inside_check(struct ocp_ctx *ctx, pid_t pid, bool times);
+/* Return -EBUSY with a message if PID is already counted inside. */
+int inside_check_not_counted(struct ocp_ctx *ctx, pid_t pid);
 
 /*
  * Make PID count inside. Everything is verified before the first site is written. On failure the

@@ -153,7 +153,7 @@ static int check_spec(struct ocp_ctx *ctx, const struct inside_spec *spec)
 
 size_t layout_trampoline_bytes(uint32_t n_shards, const struct inside_site *site)
 {
-	return site->window ? templates_window_bytes(n_shards, site->roles, site->n_roles)
+	return site->window ? templates_window_bytes(n_shards, site)
 			    : templates_site_bytes(n_shards, site->roles, site->n_roles);
 }
 

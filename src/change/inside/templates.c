@@ -188,26 +188,31 @@ size_t templates_site_bytes(uint32_t n_shards, const struct inside_role *roles, 
 	return aligned(site_bytes(n_shards, roles, n_roles), TRAMPOLINE_ALIGN);
 }
 
-size_t templates_before_off(uint32_t n_shards)
+/* The trampoline of a window that keeps r11 changes rax instead, which it saves on the stack. */
+static const struct shard_template *shard_of(const struct inside_site *site)
 {
-	return count_bytes(n_shards, &of_windows);
+	return site->keeps_r11 ? &of_sites : &of_windows;
 }
 
-size_t templates_rest_off(uint32_t n_shards, const struct inside_role *roles, size_t n_roles,
-			  size_t n_before)
+size_t templates_before_off(uint32_t n_shards, const struct inside_site *site)
 {
-	size_t bytes = templates_before_off(n_shards) + n_before;
+	return count_bytes(n_shards, shard_of(site));
+}
 
-	if (n_roles)
+size_t templates_rest_off(uint32_t n_shards, const struct inside_site *site)
+{
+	size_t bytes = templates_before_off(n_shards, site) + site->n_before;
+
+	if (site->n_roles)
 		bytes += template_bytes(templates_window_room, templates_enter) +
-			 roles_bytes(roles, n_roles) +
+			 roles_bytes(site->roles, site->n_roles) +
 			 template_bytes(templates_window_leave, templates_routine_start);
 	return bytes;
 }
 
-size_t templates_window_bytes(uint32_t n_shards, const struct inside_role *roles, size_t n_roles)
+size_t templates_window_bytes(uint32_t n_shards, const struct inside_site *site)
 {
-	return aligned(templates_rest_off(n_shards, roles, n_roles, TEMPLATES_COPY_BYTES),
+	return aligned(templates_rest_off(n_shards, site) - site->n_before + TEMPLATES_COPY_BYTES,
 		       TRAMPOLINE_ALIGN);
 }
 
@@ -549,10 +554,10 @@ int templates_window(struct ocp_ctx *ctx, const struct block_header *header,
 		     const struct templates_process *process, const struct templates_window *window,
 		     uint8_t *code)
 {
-	const size_t rest_off = templates_rest_off(header->n_shards, window->roles, window->n_roles,
-						   window->before.n);
+	const struct inside_site *site = window->site;
+	const size_t rest_off = templates_rest_off(header->n_shards, site);
 	struct assembly assembly = { .code = code, .addr = window->trampoline };
-	const int err = check_roles(ctx, process, window->roles, window->n_roles);
+	const int err = check_roles(ctx, process, site->roles, site->n_roles);
 	bool has_places = true;
 
 	if (err)
@@ -560,16 +565,15 @@ int templates_window(struct ocp_ctx *ctx, const struct block_header *header,
 	set_values(&assembly, header, process);
 	set_counter(&assembly, header, window->counter, window->trampoline);
 	assembly.values[HOLE_TO_REST] = (int64_t)(window->trampoline + rest_off);
-	put_count(&assembly, header->n_shards, &of_windows);
+	put_count(&assembly, header->n_shards, shard_of(site));
 	put_copy(&assembly, window->before.bytes, window->before.n);
-	if (window->n_roles) {
+	if (site->n_roles) {
 		put_template(&assembly, templates_window_room, templates_enter);
-		has_places = put_roles(&assembly, header, window->roles, window->n_roles);
+		has_places = put_roles(&assembly, header, site->roles, site->n_roles);
 		put_template(&assembly, templates_window_leave, templates_routine_start);
 	}
 	put_copy(&assembly, window->rest.bytes, window->rest.n);
-	align(&assembly, rest_off + window->rest.n,
-	      templates_window_bytes(header->n_shards, window->roles, window->n_roles));
+	align(&assembly, rest_off + window->rest.n, templates_window_bytes(header->n_shards, site));
 	if (!has_places)
 		return place_error(ctx);
 	return assembly.is_too_far ? too_far(ctx, window->trampoline) : 0;

@@ -10,8 +10,9 @@
  * stack, the call at the site faults, and not the trampoline.
  *
  * The trampoline of a window counts, plays the roles of the window, and executes a copy of the
- * window: a part of it before the roles, and the rest afterwards. It changes r11 and the flags only. With roles, it uses at most TEMPLATES_STACK_BYTES of
- * the stack, otherwise none. At the end of a stack, it plays no roles.
+ * window: a part of it before the roles, and the rest afterwards. It changes the flags and r11. With
+ * roles, it uses at most TEMPLATES_STACK_BYTES of the stack, otherwise none. At the end of a stack,
+ * it plays no roles. If the window keeps r11, it has no roles, and uses eight bytes below rsp.
  */
 #ifndef CHANGE_INSIDE_TEMPLATES_H
 #define CHANGE_INSIDE_TEMPLATES_H
@@ -71,7 +72,8 @@ struct templates_site {
 struct templates_window {
 	/* a multiple of 32; the window jumps to this address + templates_entry_off() */
 	uint64_t trampoline;
-	uint64_t counter; /* the counter of the window in shard 0 */
+	uint64_t counter;		/* the counter of the window in shard 0 */
+	const struct inside_site *site; /* the window; all its roles have a key */
 	/*
 	 * A copy of the window's instructions, in two parts: see code/window_copy.h. Together they
 	 * have at most TEMPLATES_COPY_BYTES.
@@ -79,10 +81,7 @@ struct templates_window {
 	struct {
 		const uint8_t *bytes;
 		size_t n;
-	} before, rest; /* executed before the roles are played, and afterwards */
-	/* what the window does to pairs; all roles have a key */
-	const struct inside_role *roles;
-	size_t n_roles;
+	} before, rest; /* the first site->n_before bytes, before the roles, and the rest */
 };
 
 /*
@@ -99,15 +98,11 @@ uint64_t templates_entry_off(uint32_t n_shards);
  */
 size_t templates_site_bytes(uint32_t n_shards, const struct inside_role *roles, size_t n_roles);
 
-/* Return the size of the trampoline of a window with the N_ROLES roles ROLES; a multiple of 32. */
-size_t templates_window_bytes(uint32_t n_shards, const struct inside_role *roles, size_t n_roles);
-/*
- * Return the offsets, in the trampoline of such a window, of the two parts of the copy. The first
- * one has N_BEFORE bytes.
- */
-size_t templates_before_off(uint32_t n_shards);
-size_t templates_rest_off(uint32_t n_shards, const struct inside_role *roles, size_t n_roles,
-			  size_t n_before);
+/* Return the size of the trampoline of the window SITE; a multiple of 32. */
+size_t templates_window_bytes(uint32_t n_shards, const struct inside_site *site);
+/* Return the offsets, in the trampoline of the window SITE, of the two parts of the copy. */
+size_t templates_before_off(uint32_t n_shards, const struct inside_site *site);
+size_t templates_rest_off(uint32_t n_shards, const struct inside_site *site);
 
 /*
  * Assemble the routines to CODE, for the address addr + code_off of HEADER. All numbers of HEADER

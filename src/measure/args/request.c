@@ -263,6 +263,14 @@ bool engine_choice_read(const char *text, enum engine_choice *choice)
 	return false;
 }
 
+bool measure_request_counts_c(const struct measure_request *request)
+{
+	for (size_t i = 0; i < request->counted.n; i++)
+		if (request->counted.list[i].kind == ITEM_C_FUNCTION)
+			return true;
+	return false;
+}
+
 static bool is_function(const struct item *item)
 {
 	return item->kind == ITEM_FUNCTION || item->kind == ITEM_FUNCTION_REGEXP;
@@ -298,7 +306,8 @@ const char *measure_request_needs_bpf(const struct measure_request *request)
 		{ request->stack_depth, "--stack" },
 		{ request->split == OCP_BY_THREAD, "--by-thread" },
 		{ request->children, "--children" },
-		{ has_code_beside_functions(request), "c:, gc:, line:, note: and pairs of fn:" },
+		{ has_code_beside_functions(request),
+		  "gc:, line:, note:, times of c: and pairs of functions" },
 	};
 
 	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
@@ -309,6 +318,6 @@ const char *measure_request_needs_bpf(const struct measure_request *request)
 
 const char *measure_request_watch_needs_bpf(const struct measure_request *request)
 {
-	return measure_request_has_code(request) ? "fn:, c:, gc: and line:"
-						 : measure_request_needs_bpf(request);
+	/* A jump at the entry of a C function is for a user who knows of it: see window.h. */
+	return measure_request_counts_c(request) ? "c:" : measure_request_needs_bpf(request);
 }

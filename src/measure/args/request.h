@@ -145,9 +145,11 @@ bool measure_request_times_calls(const struct measure_request *request);
 /*
  * Return NULL if the engine `inside` supports all of REQUEST. Otherwise return the first feature in
  * REQUEST that only the BPF engine has: the name of an option, such as "--filter", or prefixes of
- * names: "c:, gc:, line:, note: and pairs of fn:".
+ * names: "gc:, line:, note:, times of c: and pairs of functions".
  */
 const char *measure_request_needs_bpf(const struct measure_request *request);
+/* Return true if calls of functions of C are counted. */
+bool measure_request_counts_c(const struct measure_request *request);
 /* Like measure_request_needs_bpf(), for measurements of processes that start later. */
 const char *measure_request_watch_needs_bpf(const struct measure_request *request);
 

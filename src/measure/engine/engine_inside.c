@@ -85,6 +85,7 @@ struct sites_to_count {
 	struct memory *memory; /* of the process */
 	/* functions that are left out, because a window is not in memory as in the file */
 	size_t n_changed;
+	size_t n_c_windows; /* windows at the entries of functions of C */
 };
 
 const char *engine_inside_cannot(const struct engine_spec *spec)
@@ -321,7 +322,9 @@ static int add_counted_site(struct inside_process *process, const struct file_ma
 		.window = window,
 		.n_window = window ? site->site->n_window : 0,
 		.n_before = window ? site->site->n_before : 0,
+		.keeps_r11 = window && site->site->is_c_window,
 	};
+	sites->n_c_windows += window && site->site->is_c_window;
 	if (process->probes)
 		note_probe(process, site);
 	process->numbers[process->n_sites++] = (uint32_t)(file->first_site + i);
@@ -491,6 +494,43 @@ static int allocate_sites(struct inside_process *process, const struct engine_fi
 		       : ctx_no_memory(process->ctx);
 }
 
+/*
+ * Warn of N windows whose code has changed. Return -EBUSY if a tool counts in the process already,
+ * -ENOTSUP if there is no other site.
+ */
+static int check_changed(const struct inside_process *process, size_t n)
+{
+	static const char why[] = "another tool has a uprobe on, or has changed, the code that a "
+				  "jump would replace";
+	int err = n ? inside_check_not_counted(process->ctx, process->pid) : 0;
+
+	if (err)
+		return err;
+	if (n && !process->n_sites) {
+		ctx_error(process->ctx, -ENOTSUP, "pid %d: cannot be counted inside: %s",
+			  (int)process->pid, why);
+		ctx_hint(process->ctx, "end the other tool, or count with --engine bpf");
+		return -ENOTSUP;
+	}
+	if (n)
+		ctx_log(process->ctx, OCP_LOG_WARN, "pid %d: %zu function%s not counted: %s",
+			(int)process->pid, n, n == 1 ? " is" : "s are", why);
+	return 0;
+}
+
+/*
+ * Warn of the one danger that the tool cannot prevent: others set uprobes at the entries of
+ * functions, and the windows of C functions are there (code/window.h).
+ */
+static void tell_of_entries(const struct inside_process *process, size_t n)
+{
+	if (n)
+		ctx_log(process->ctx, OCP_LOG_WARN,
+			"pid %d: counts %zu function%s of C inside: until this ends, a uprobe at such "
+			"an entry (bpftrace, perf, --engine bpf) would crash the process",
+			(int)process->pid, n, plural(n));
+}
+
 static int attach_counters(struct inside_process *process, const struct engine *engine,
 			   const struct engine_file *files, size_t n)
 {
@@ -509,13 +549,12 @@ static int attach_counters(struct inside_process *process, const struct engine *
 	for (size_t i = 0; !err && i < n; i++)
 		if (has_pid(files[i].pids, files[i].n_pids, process->pid))
 			err = add_file_sites(process, &maps, &files[i], &sites);
-	if (!err && sites.n_changed)
-		ctx_log(process->ctx, OCP_LOG_WARN,
-			"pid %d: %zu function%s not counted: another tool has a uprobe on, or has "
-			"changed, the code that a jump would replace",
-			(int)process->pid, sites.n_changed, sites.n_changed == 1 ? " is" : "s are");
+	if (!err)
+		err = check_changed(process, sites.n_changed);
 	if (!err)
 		err = attach_sites(process, &sites);
+	if (!err)
+		tell_of_entries(process, sites.n_c_windows);
 	memory_close(sites.memory);
 	maps_free(&maps);
 	free(sites.sites);
