@@ -376,7 +376,7 @@ test_serve_inside() {
 	copy_program
 	start_program
 	first=$TARGET
-	write_config '"count": ["fn:Unprobed.find", "fn:Unprobed.risky"], "engine": "inside"'
+	write_config '"count": ["fn:Unprobed.find", "fn:Unprobed.risky"], "time": ["fn:Unprobed.work"], "engine": "inside"'
 	start_server --config "$TMP/config"
 	obey 'go 100'
 	start_program
@@ -386,6 +386,7 @@ test_serve_inside() {
 	obey 'threads 20'
 	await_metric 285 ocaml_probes_hits_total "$FIND"
 	await_metric 190 ocaml_probes_hits_total 'probe="fn:Unprobed.risky"'
+	await_metric 5 ocaml_probes_pair_duration_seconds_count 'start="fn:Unprobed.work"'
 	await_metric 1 ocaml_probes_engine 'engine="inside"'
 	killed=$SERVER
 	kill -KILL "$SERVER"

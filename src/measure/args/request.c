@@ -276,7 +276,10 @@ static bool is_function(const struct item *item)
 	return item->kind == ITEM_FUNCTION || item->kind == ITEM_FUNCTION_REGEXP;
 }
 
-/* Return true if code other than the calls of OCaml functions is measured. */
+/*
+ * Return true if code is measured other than the calls of functions, which are counted, and those of
+ * OCaml, which are timed, too.
+ */
 static bool has_code_beside_functions(const struct measure_request *request)
 {
 	for (size_t i = 0; i < request->n_pairs; i++) {
@@ -286,9 +289,12 @@ static bool has_code_beside_functions(const struct measure_request *request)
 		if (!is_calls && (is_code(&pair->start) || is_code(&pair->stop)))
 			return true;
 	}
-	for (size_t i = 0; i < request->counted.n; i++)
-		if (is_code(&request->counted.list[i]) && !is_function(&request->counted.list[i]))
+	for (size_t i = 0; i < request->counted.n; i++) {
+		const struct item *item = &request->counted.list[i];
+
+		if (is_code(item) && !is_function(item) && item->kind != ITEM_C_FUNCTION)
 			return true;
+	}
 	return have_code(&request->printed);
 }
 
