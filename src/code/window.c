@@ -89,7 +89,8 @@ static bool may_be_inside(const struct code_flow *flow, size_t i, bool is_last)
 }
 
 /*
- * Return true if the instruction at OFF is never executed: in the function, or in the gap behind it.
+ * Return true if the instruction at OFF is never executed: in the function, or in the gap behind
+ * it.
  */
 static bool is_unused(const struct code_flow *flow, size_t off)
 {

@@ -533,7 +533,10 @@ static int meter_leave_out_changed(struct ocp_meter *meter, pid_t pid, const str
 	size_t n;
 	int err;
 
-	/* The engine `inside` looks itself. The code may be changed by this tool, or by a killed one. */
+	/*
+	 * The engine `inside` looks itself. The code may be changed by this tool, or by a killed
+	 * one.
+	 */
 	if (meter_is_inside(meter))
 		return 0;
 	if (!file || !code.n_sites || !file->n_sites ||

@@ -329,7 +329,9 @@ static const char *why_not_inside(const struct code_sites *sites, const struct f
 		return "it is not compiled C code, and may keep values where others do not";
 	if (function->is_chosen)
 		return "it is an IFUNC, whose functions may jump into each other";
-	/* In a static program, only the names of the runtime tell its functions from the library's. */
+	/*
+	 * In a static program, only the names of the runtime tell its functions from the library's.
+	 */
 	if (sites->has_c_library && strncmp(function->name, "caml_", strlen("caml_")) != 0)
 		return "the C library and the loader also run where a thread cannot count; "
 		       "--engine bpf counts it";

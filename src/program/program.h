@@ -130,7 +130,7 @@ struct site {
 	 */
 	uint8_t *window;
 	uint8_t n_window, n_before;
-	bool is_c_window; /* the window is at the entry of a function of C, where r11 may be in use */
+	bool is_c_window; /* ... at the entry of a function of C, where r11 may be in use */
 	const struct dormant_site *dormant; /* the dormant probe; NULL if the site has a note */
 	/* Owns `args` if the operands were corrected; NULL if `args` is in the note. */
 	struct corrected_args *corrected;

@@ -150,8 +150,8 @@ struct block_header {
  *
  * The rules of pairing are those of struct measure_open in bpf/measure.h.
  *
- * A pair may be matched by a key instead of by thread. The key is an int argument, or the frame of a
- * call plus 1; a frame is a multiple of 8. The first pairs_n_totals() slots of such a pair have
+ * A pair may be matched by a key instead of by thread. The key is an int argument, or the frame of
+ * a call plus 1; a frame is a multiple of 8. The first pairs_n_totals() slots of such a pair have
  * totals. A thread takes the slot at its id modulo their number if no thread has taken this slot
  * before, and keeps it. The other threads share slot 0, which changes by locked instructions, and
  * whose tid is PAIRS_SHARED. Behind these slots are the open starts of the pair: buckets of
@@ -272,7 +272,8 @@ static inline uint64_t pairs_area_off(const struct block_header *header, uint32_
 /*
  * For a pair that is matched by key: return the number of its slots for totals, a power of 2; the
  * number of its entries, the offset of the entries, and the offset of the words of the pid cache
- * behind the entries. Both offsets are from the pair's slots. A word of the cache has the pid in its upper half and the thread id in its lower half.
+ * behind the entries. Both offsets are from the pair's slots. A word of the cache has the pid in
+ * its upper half and the thread id in its lower half.
  */
 uint32_t pairs_n_totals(uint32_t n_threads);
 uint32_t pairs_n_keys(uint32_t n_threads);

@@ -268,8 +268,8 @@ static void write_meta(struct inside *inside, const struct inside_spec *spec)
 }
 
 /*
- * Mark the pairs that are matched by key. Slot 0 of these pairs is in use from the start, and belongs
- * to no thread.
+ * Mark the pairs that are matched by key. Slot 0 of these pairs is in use from the start, and
+ * belongs to no thread.
  */
 static void mark_keyed(struct inside *inside, const struct inside_spec *spec)
 {

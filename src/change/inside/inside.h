@@ -69,9 +69,9 @@ struct inside_site {
 	size_t n_roles;
 	/*
 	 * If the site is a window of a function (code/window.h): its bytes in the file. The first
-	 * six bytes of memory are on one page. Such a site has no semaphore, and its roles are keyed.
-	 * A window with roles must have TEMPLATES_STACK_BYTES of the stack below its rsp (unless the
-	 * stack ends with a page that is not mapped), and no red zone.
+	 * six bytes of memory are on one page. Such a site has no semaphore, and its roles are
+	 * keyed. A window with roles must have TEMPLATES_STACK_BYTES of the stack below its rsp
+	 * (unless the stack ends with a page that is not mapped), and no red zone.
 	 */
 	const uint8_t *window;
 	size_t n_window;

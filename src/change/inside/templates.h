@@ -10,9 +10,10 @@
  * stack, the call at the site faults, and not the trampoline.
  *
  * The trampoline of a window counts, plays the roles of the window, and executes a copy of the
- * window: a part of it before the roles, and the rest afterwards. It changes the flags and r11. With
- * roles, it uses at most TEMPLATES_STACK_BYTES of the stack, otherwise none. At the end of a stack,
- * it plays no roles. If the window keeps r11, it has no roles, and uses eight bytes below rsp.
+ * window: a part of it before the roles, and the rest afterwards. It changes the flags and r11.
+ * With roles, it uses at most TEMPLATES_STACK_BYTES of the stack, otherwise none. At the end of a
+ * stack, it plays no roles. If the window keeps r11, it has no roles, and uses eight bytes below
+ * rsp.
  */
 #ifndef CHANGE_INSIDE_TEMPLATES_H
 #define CHANGE_INSIDE_TEMPLATES_H

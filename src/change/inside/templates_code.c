@@ -715,9 +715,9 @@ asm(".macro enter_key\n"
     ".endm\n"
 
     /*
-     * Take the key out of its entry, and set rdx to the entry, which stays taken. Jump to NONE, with
-     * r8 at the end of the bucket, if the bucket has no entry with the key. If two threads try to take out the same key, one of
-     * them finds no entry. Changes rax.
+     * Take the key out of its entry, and set rdx to the entry, which stays taken. Jump to NONE,
+     * with r8 at the end of the bucket, if the bucket has no entry with the key. If two threads try
+     * to take out the same key, one of them finds no entry. Changes rax.
      */
     ".macro take_key_out none\n"
     ".Ltake\\@:\n"

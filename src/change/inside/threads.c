@@ -191,8 +191,8 @@ static bool follow_frames(struct stacks *stacks, size_t n)
 }
 
 /*
- * Read the BYTES bytes at ADDR to the chunk. If they reach a guard page, read up to this page, where
- * the stack of another thread begins: madvise(2), MADV_GUARD_INSTALL, makes guard pages that
+ * Read the BYTES bytes at ADDR to the chunk. If they reach a guard page, read up to this page,
+ * where the stack of another thread begins: madvise(2), MADV_GUARD_INSTALL, makes guard pages that
  * /proc/PID/maps does not show. The C library does so since version 2.42. Return the number of
  * bytes read.
  */

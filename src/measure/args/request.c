@@ -277,8 +277,8 @@ static bool is_function(const struct item *item)
 }
 
 /*
- * Return true if code is measured other than the calls of functions, which are counted, and those of
- * OCaml, which are timed, too.
+ * Return true if code is measured other than the calls of functions, which are counted, and those
+ * of OCaml, which are timed, too.
  */
 static bool has_code_beside_functions(const struct measure_request *request)
 {
