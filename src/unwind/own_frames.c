@@ -11,16 +11,9 @@
  * program must not be taken for one of a library.
  */
 static const char *const library_modules[] = {
-	"Camlinternal*",	   /* formats, laziness, objects: code that the compiler calls */
-	"Std_exit",		   /* the end of each program: runs the functions of at_exit */
-	"Unix",			   /* system calls, which wait */
-	"UnixLabels",	 "Thread", /* creates threads: outermost in each thread */
-	"Mutex",		   /* waits for other threads */
-	"Condition",	 "Lwt",	   /* runs callbacks of the program */
-	"Lwt_*",	 "Async",  /* the same for Async; Async_kernel, Async_unix */
-	"Async_*",	 "Eio",	   /* the same for Eio; Eio_linux, Eio_posix, Eio_utils */
-	"Eio_*",	 "Miou",   /* the same for Miou */
-	"Miou_*",	 "Domainslib", /* runs tasks of the program in its domains */
+	"Camlinternal*", "Std_exit", "Unix",   "UnixLabels", "Thread",	"Mutex",
+	"Condition",	 "Lwt",	     "Lwt_*",  "Async",	     "Async_*", "Eio",
+	"Eio_*",	 "Miou",     "Miou_*", "Domainslib",
 };
 
 /* Return true if the module at the start of FUNCTION is NAME, which may end with '*'. */
