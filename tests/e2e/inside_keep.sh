@@ -274,17 +274,18 @@ test_damaged_meta() {
 
 # The code that another version has left is called by the sites: nobody removes it.
 test_of_another_version() {
-	local command
+	local command version
+	version=$(sed -n 's/.*BLOCK_VERSION = \([0-9]*\),.*/\1/p' "$ROOT/src/change/inside/block.h")
 	start_copy counted 100000 2
 	keep --count
-	edit_block 8 4 5
+	edit_block 8 "$version" $((version + 1))
 	for command in read detach; do
 		check_error 1 'is counted inside by another version of ocaml-probes' $command -pid "$TARGET"
 	done
 	check_error 1 'is counted inside by another version of ocaml-probes' attach -pid "$TARGET" --count --engine inside
 	tell go
 	await_line '# in_loop was seen.*' 60
-	edit_block 8 5 4
+	edit_block 8 $((version + 1)) "$version"
 	"$TOOL" detach "$NAME" --json >"$TMP/counts"
 	eq "$(totals)" "$(expected_hits)" "hits"
 	eq "$("$TOOL" doctor -pid "$TARGET")" "" "doctor"
