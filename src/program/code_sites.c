@@ -314,7 +314,7 @@ static int add_window_site(struct code_sites *sites, const struct function *func
 
 /*
  * Return why the calls of FUNCTION, which is not of OCaml, are not counted inside, as the end of a
- * message. Return NULL if there is no reason.
+ * message. Return NULL for a function that can be counted.
  *
  * A thread counts in a restartable sequence that belongs to its FS base (templates_code.c). Signal
  * handlers may do so too, since the kernel restarts a sequence that a signal interrupts. But the C

@@ -16,7 +16,7 @@
  */
 bool is_own_function(const struct named_frame *frame);
 
-/* Return the index of the innermost own function in FRAMES, outermost first; N if there is none. */
+/* Return the index of the innermost own function in FRAMES, outermost first. N: no frame is own. */
 size_t find_own_function(const struct named_frame *const *frames, size_t n);
 
 /*

@@ -22,6 +22,17 @@ check_rounds() { # PROGRAM
 	EOF
 }
 
+# Build `timed`, and set MEASURED to the options that time all of its functions with books.
+build_timed() {
+	local name
+	PROGRAMS=timed "$CALLS/build" "$TMP/built" 2>"$TMP/warnings"
+	MEASURED=()
+	for name in returns nests escapes jumps lands yields grows digs calls_back; do
+		MEASURED+=(--time "fn:Timed.$name")
+	done
+	[[ $(ocamlopt -version) != 5.* ]] || MEASURED+=(--time fn:Versioned.performs --time fn:Versioned.abandons)
+}
+
 # Start COMMAND, which stops before OCaml code runs, and measure to the end what the options MEASURED say: JSON in OUT. BY is
 # the engine (default: inside).
 start_measured() { # OUT COMMAND...

@@ -14,7 +14,6 @@
 . "$(dirname "$0")/calls_lib.sh"
 . "$(dirname "$0")/kills_lib.sh"
 
-VERSION=$(ocamlopt -version)
 CYCLES=${CYCLES:-12}
 SUITE=${SUITE:-deep_recursion signals tail_calls threads try_with}
 # OCaml 5 would let a recursion without end fill 1 GiB.
@@ -77,13 +76,9 @@ test_counts_inline_0() {
 # As functions_measured/test_times: frames that recur, that exceptions and tail calls end, in threads that take turns; with
 # OCaml 5 on stacks that move, and in fibres that take turns and go on in other domains.
 test_times() {
-	local MEASURED=() name
+	local MEASURED=()
 	need_command python3
-	PROGRAMS=timed "$CALLS/build" "$TMP/built" 2>"$TMP/warnings"
-	for name in returns nests escapes jumps lands yields grows digs calls_back; do
-		MEASURED+=(--time "fn:Timed.$name")
-	done
-	[[ $VERSION != 5.* ]] || MEASURED+=(--time fn:Versioned.performs --time fn:Versioned.abandons)
+	build_timed
 	start_measured "$TMP/out" "$TMP/built/timed" 40 3000
 	await_line ready
 	tell go

@@ -97,18 +97,14 @@ test_counts_by_name() {
 # Exact while threads switch within calls, stacks grow, exceptions and tail calls end calls; with OCaml 5
 # while fibres take turns and go on in other domains.
 test_times() {
-	local name options=() equal
+	local MEASURED=()
 	need_counting
 	need_command python3
-	PROGRAMS=timed "$CALLS/build" "$TMP/built" 2>"$TMP/warnings"
-	for name in returns nests escapes jumps lands yields grows digs calls_back; do
-		options+=(--time "fn:Timed.$name")
-	done
-	[[ $VERSION != 5.* ]] || options+=(--time fn:Versioned.performs --time fn:Versioned.abandons)
-	"$TOOL" trace --wait -prog "$TMP/built/timed" "${options[@]}" --json -- 40 3000 <<<go >"$TMP/out"
+	build_timed
+	"$TOOL" trace --wait -prog "$TMP/built/timed" "${MEASURED[@]}" --json -- 40 3000 <<<go >"$TMP/out"
 	own_lines "$TMP/out" >"$TMP/books"
 	compare_with_books times "$TMP/out" "$TMP/books"
-	eq "$(<"$TMP/compared")" $((${#options[@]} / 2)) "functions"
+	eq "$(<"$TMP/compared")" $((${#MEASURED[@]} / 2)) "functions"
 }
 
 # ---- costs ------------------------------------------------------------------------------------

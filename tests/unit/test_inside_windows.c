@@ -172,11 +172,29 @@ static bool is_original(const struct child *child)
 	return memcmp(now, child->window, sizeof(now)) == 0;
 }
 
+/* A call is counted, whose signal comes in the copy of the window; then the window is restored. */
+static void check_counting(const struct child *child)
+{
+	const struct inside_spec spec = { .sites = &child->site, .n_sites = 1 };
+	struct inside *inside = NULL;
+	uint64_t hits = 0;
+
+	if (inside_attach(child->ctx, child->pid, &spec, &inside) != 0)
+		fail_msg("attach: %s", ocp_error(child->ctx));
+	assert_false(is_original(child));
+	call_until_handler(child);
+	let_go_on(child);
+	assert_int_equal(inside_read(inside, &hits, NULL), 0);
+	assert_int_equal(hits, 1);
+	assert_int_equal(inside_detach(inside), 0);
+	inside_close(inside);
+	assert_true(is_original(child));
+}
+
 TEST(a_thread_that_returns_into_a_window_is_waited_for)
 {
 	struct inside *inside = NULL;
 	struct child child;
-	uint64_t hits = 0;
 
 	start_child(&child, run_child);
 	const struct inside_spec spec = { .sites = &child.site, .n_sites = 1 };
@@ -185,17 +203,7 @@ TEST(a_thread_that_returns_into_a_window_is_waited_for)
 	assert_int_equal(inside_attach(child.ctx, child.pid, &spec, &inside), -EAGAIN);
 	assert_true(is_original(&child));
 	let_go_on(&child);
-	if (inside_attach(child.ctx, child.pid, &spec, &inside) != 0)
-		fail_msg("attach: %s", ocp_error(child.ctx));
-	assert_false(is_original(&child));
-	/* Now the signal comes in the copy of the window. */
-	call_until_handler(&child);
-	let_go_on(&child);
-	assert_int_equal(inside_read(inside, &hits, NULL), 0);
-	assert_int_equal(hits, 1);
-	assert_int_equal(inside_detach(inside), 0);
-	inside_close(inside);
-	assert_true(is_original(&child));
+	check_counting(&child);
 	call_until_handler(&child);
 	let_go_on(&child);
 	end_child(&child);
@@ -203,25 +211,13 @@ TEST(a_thread_that_returns_into_a_window_is_waited_for)
 
 TEST(a_stack_may_end_with_a_guard_page)
 {
-	struct inside *inside = NULL;
 	struct child child;
-	uint64_t hits = 0;
 
 	start_child(&child, run_below_guard);
-	const struct inside_spec spec = { .sites = &child.site, .n_sites = 1 };
-
 	/* The thread runs on its stack. */
 	call_until_handler(&child);
 	let_go_on(&child);
-	if (inside_attach(child.ctx, child.pid, &spec, &inside) != 0)
-		fail_msg("attach: %s", ocp_error(child.ctx));
-	call_until_handler(&child);
-	let_go_on(&child);
-	assert_int_equal(inside_read(inside, &hits, NULL), 0);
-	assert_int_equal(hits, 1);
-	assert_int_equal(inside_detach(inside), 0);
-	inside_close(inside);
-	assert_true(is_original(&child));
+	check_counting(&child);
 	end_child(&child);
 }
 

@@ -302,6 +302,26 @@ TEST(an_exit_without_room)
 	code_windows_free(&it);
 }
 
+#define ENDS_WITH(reg)                                                                             \
+	"mov %rdi, %rax\nmov %rax, %rdx\nmov %rdi, %" reg "\nlea (%rdi,%" reg "), %rax\nret"
+
+FUNCTION(ends_with_r10, ENDS_WITH("r10"));
+FUNCTION(ends_with_r11, ENDS_WITH("r11"));
+
+/* Code that counts at an exit changes r11. */
+TEST(an_exit_that_reads_r11)
+{
+	struct code_windows it = WINDOWS(ends_with_r10);
+
+	assert_null(it.no_time);
+	assert_int_equal(it.exits[0].n_before, 4);
+	code_windows_free(&it);
+	it = WINDOWS(ends_with_r11);
+	assert_null(it.no_count);
+	assert_string_equal(it.no_time, "a jump does not fit where it ends");
+	code_windows_free(&it);
+}
+
 /* ---- copies --------------------------------------------------------------------------------- */
 
 static bool copies(const char *bytes, size_t n, uint64_t from, uint64_t to,
