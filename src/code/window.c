@@ -279,18 +279,15 @@ static bool find_count_window(const struct code_flow *flow, const struct code_fu
 
 /* ---- where calls end ------------------------------------------------------------------------ */
 
-/* Return true if an instruction from FIRST to LAST may read the r11 that was set before FIRST. */
+/*
+ * Return true if an instruction from FIRST to LAST reads r11. Code that counts changes r11 before
+ * FIRST, and code that times changes it before LAST.
+ */
 static bool reads_r11(const struct code_flow *flow, size_t first, size_t last)
 {
-	for (size_t i = first; i <= last; i++) {
-		const uint8_t *bytes = code_flow_bytes(flow, i);
-		const size_t n = bytes_after(flow, i);
-
-		if (insn_reads(&flow->decoder, bytes, n, R11))
+	for (size_t i = first; i <= last; i++)
+		if (insn_reads(&flow->decoder, code_flow_bytes(flow, i), bytes_after(flow, i), R11))
 			return true;
-		if (insn_writes(&flow->decoder, bytes, n, R11))
-			return false;
-	}
 	return false;
 }
 

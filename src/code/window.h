@@ -17,7 +17,7 @@
  *
  * Code that counts or times in a window may change r11 and the status flags only. No caller passes
  * a value in r11, no instruction between the entry and the window writes r11, and no instruction of
- * an exit's window reads a value that was written to r11 before. Code that times may use the
+ * an exit's window reads r11. Code that times may use the
  * WINDOW_STACK_BYTES below rsp, if the stack does not end there with a page that is not mapped.
  */
 #ifndef CODE_WINDOW_H
