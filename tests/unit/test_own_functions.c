@@ -95,57 +95,55 @@ static const char allocating[] =
 	"[\"A.f\",\"ocaml\",\"a.ml\",9,false]],"
 	"\"stacks\":[[1,10,0,1,2,3,5],[2,20,0,1,4],[4,40,0,6],[8,5,0,4],[1,2,0,6,3,4],[1,3,0,5]]}";
 
-static void check_row(const struct profile_function *row, const char *function, const char *via,
-		      uint64_t self, uint64_t total)
+struct words_row {
+	const char *function, *via;
+	uint64_t self, total;
+};
+
+/* The words of `allocating` by SITES are these N rows. */
+static void check_words(enum profile_sites sites, const struct words_row *expected, size_t n)
 {
-	assert_string_equal(row->function, function);
-	assert_string_equal(row->via ? row->via->function : "", via);
-	assert_int_equal(row->self, self);
-	assert_int_equal(row->total, total);
+	struct made_profile made = made_profile_of(allocating);
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct profile_function *rows;
+	size_t n_rows;
+
+	made.profile.kind = PROFILE_WORDS;
+	assert_int_equal(profile_functions(ctx, &made.profile, NULL, sites, &rows, &n_rows), 0);
+	assert_int_equal(n_rows, n);
+	for (size_t i = 0; i < n; i++) {
+		assert_string_equal(rows[i].function, expected[i].function);
+		assert_string_equal(rows[i].via ? rows[i].via->function : "", expected[i].via);
+		assert_int_equal(rows[i].self, expected[i].self);
+		assert_int_equal(rows[i].total, expected[i].total);
+	}
+	free(rows);
+	made_profile_free(&made);
+	ocp_ctx_free(ctx);
 }
 
 /* A row for each function that allocates on behalf of an own one. Rows of callers are by depth. */
 TEST(words_belong_to_own_functions)
 {
-	struct made_profile made = made_profile_of(allocating);
-	struct ocp_ctx *ctx = ocp_ctx_new();
-	struct profile_function *rows;
-	size_t n;
+	static const struct words_row rows[] = {
+		{ "A.f", "", 40, 72 },		 { "A.f", "Unix.read", 22, 72 },
+		{ "B.g", "Lwt.bind", 10, 10 },	 { "Unix.read", "", 5, 27 },
+		{ "caml_alloc_shr", "", 3, 13 }, { "main", "", 0, 80 },
+		{ "Lwt.bind", "", 0, 12 },
+	};
 
-	made.profile.kind = PROFILE_WORDS;
-	assert_int_equal(profile_functions(ctx, &made.profile, NULL, SITES_OWN, &rows, &n), 0);
-	assert_int_equal(n, 7);
-	check_row(&rows[0], "A.f", "", 40, 72);
-	check_row(&rows[1], "A.f", "Unix.read", 22, 72);
-	check_row(&rows[2], "B.g", "Lwt.bind", 10, 10);
-	check_row(&rows[3], "Unix.read", "", 5, 27);
-	check_row(&rows[4], "caml_alloc_shr", "", 3, 13);
-	check_row(&rows[5], "main", "", 0, 80);
-	check_row(&rows[6], "Lwt.bind", "", 0, 12);
-	free(rows);
-	made_profile_free(&made);
-	ocp_ctx_free(ctx);
+	check_words(SITES_OWN, rows, sizeof(rows) / sizeof(rows[0]));
 }
 
 TEST(words_belong_to_leaves)
 {
-	struct made_profile made = made_profile_of(allocating);
-	struct ocp_ctx *ctx = ocp_ctx_new();
-	struct profile_function *rows;
-	size_t n;
+	static const struct words_row rows[] = {
+		{ "A.f", "", 40, 72 },	    { "Unix.read", "", 27, 27 },
+		{ "Lwt.bind", "", 10, 12 }, { "caml_alloc_shr", "", 3, 13 },
+		{ "main", "", 0, 80 },	    { "B.g", "", 0, 10 },
+	};
 
-	made.profile.kind = PROFILE_WORDS;
-	assert_int_equal(profile_functions(ctx, &made.profile, NULL, SITES_LEAF, &rows, &n), 0);
-	assert_int_equal(n, 6);
-	check_row(&rows[0], "A.f", "", 40, 72);
-	check_row(&rows[1], "Unix.read", "", 27, 27);
-	check_row(&rows[2], "Lwt.bind", "", 10, 12);
-	check_row(&rows[3], "caml_alloc_shr", "", 3, 13);
-	check_row(&rows[4], "main", "", 0, 80);
-	check_row(&rows[5], "B.g", "", 0, 10);
-	free(rows);
-	made_profile_free(&made);
-	ocp_ctx_free(ctx);
+	check_words(SITES_LEAF, rows, sizeof(rows) / sizeof(rows[0]));
 }
 
 /* Frames 0 to 3: z, y, x, Q.f: each calls the next one. */
