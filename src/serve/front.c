@@ -33,15 +33,15 @@ enum {
  * latest answers.
  *
  * A client waits only briefly for a new answer. While the measuring process is busy, the client
- * gets the previous answer and its age. If a client needs an answer that was made after its
- * request, or if it switches a probe, the client gets a ticket and waits until the answer with this
- * ticket arrives.
+ * gets the previous answer and its age. If there is no previous answer, if a client needs an answer
+ * that was made after its request, or if it switches a probe, the client gets a ticket and waits
+ * until the answer with this ticket arrives.
  */
 
 enum {
 	/* How long a client waits for an answer before it gets the previous answer. */
 	ASKS_WAIT_MS = 50,
-	ASKS_FIRST_MS = 1000,	  /* how long a client waits if there is no previous answer */
+	ASKS_FIRST_MS = 5000,	  /* how long a client waits if there is no previous answer */
 	ASKS_MAX_SWITCHES = 8,	  /* maximum number of unanswered requests ASK_SWITCH */
 	ASKS_MAX_PROFILES = 24,	  /* maximum number of unanswered requests for profiles */
 	ASKS_MAX_AGE_MS = 300000, /* an older answer is not sent: the measuring process hangs */
@@ -71,7 +71,7 @@ struct asks {
 enum asks_result {
 	ASKS_FRESH,   /* the answer was made during this call */
 	ASKS_OLD,     /* the previous answer: the measuring process is busy */
-	ASKS_NOTHING, /* no answer: the measuring process is busy, hangs or has exited */
+	ASKS_NOTHING, /* no answer yet: the measuring process is busy, hangs or has exited */
 };
 
 static void asks_free(struct asks *asks)
@@ -286,8 +286,7 @@ static int64_t oldest_ms(const struct asks *asks)
  */
 static void await(struct asks *asks, enum ask ask)
 {
-	const int64_t deadline_ms =
-		oldest_ms(asks) + (asks->known[ask].is_there ? ASKS_WAIT_MS : ASKS_FIRST_MS);
+	const int64_t deadline_ms = oldest_ms(asks) + ASKS_WAIT_MS;
 	struct pollfd fd = { .fd = asks->fd, .events = POLLIN };
 	uint64_t last;
 
@@ -300,25 +299,33 @@ static void await(struct asks *asks, enum ask ask)
 	}
 }
 
+/* Return true if the latest answer to ASK is recent enough for clients. */
+static bool is_usable(const struct known_answer *known)
+{
+	return known->is_there && clock_ms() - known->made_ms <= ASKS_MAX_AGE_MS;
+}
+
 /*
  * Wait briefly for a new answer to ASK. Append the latest answer to BODY, and set *AGE_MS to the
- * age of this answer. ASK must precede ASK_SWITCH in enum ask. If asks->is_alone, return
- * ASKS_NOTHING.
+ * age of this answer. ASK must precede ASK_SWITCH in enum ask. On ASKS_NOTHING, set *TICKET to the
+ * ticket of the next answer, or to 0 if there will be none or if asks->is_alone.
  */
 static enum asks_result asks_get(struct asks *asks, enum ask ask, struct strbuf *body,
-				 int64_t *age_ms)
+				 int64_t *age_ms, uint64_t *ticket)
 {
 	const struct known_answer *known = &asks->known[ask];
 	const int64_t begin_ms = clock_ms();
-	uint64_t last;
 
+	*ticket = 0;
 	asks_collect(asks);
-	if (!asks->is_alone && !count_waiting(asks, ask, &last))
-		send_ask(asks, ask, &(struct strbuf){ 0 });
+	if (!asks->is_alone && !count_waiting(asks, ask, ticket))
+		*ticket = send_ask(asks, ask, &(struct strbuf){ 0 });
 	if (asks->n_waiting)
 		await(asks, ask);
 	*age_ms = clock_ms() - known->made_ms;
-	if (asks->is_alone || !known->is_there || *age_ms > ASKS_MAX_AGE_MS)
+	if (asks->is_alone)
+		*ticket = 0;
+	if (asks->is_alone || !is_usable(known))
 		return ASKS_NOTHING;
 	strbuf_add(body, known->body.bytes, known->body.n);
 	return known->made_ms >= begin_ms ? ASKS_FRESH : ASKS_OLD;
@@ -371,7 +378,10 @@ static void pass_on(struct routes *routes, const struct http_request *request, e
 			say_busy(routes, reply);
 		return;
 	}
-	result = asks_get(&routes->asks, ask, &reply->body, &age_ms);
+	result = asks_get(&routes->asks, ask, &reply->body, &age_ms, &reply->ticket);
+	if (result == ASKS_NOTHING && reply->ticket)
+		return;
+	reply->ticket = 0;
 	http_add_header(reply, "Cache-Control", "no-store");
 	reply->type = type;
 	if (result == ASKS_NOTHING)
@@ -462,12 +472,33 @@ static void answer_profile(void *data, const struct http_request *request, struc
 	strbuf_free(&message);
 }
 
+/* Refuse the clients that have waited ASKS_FIRST_MS for an answer and can get no previous one. */
+static void refuse_overdue(struct routes *routes)
+{
+	const struct asks *asks = &routes->asks;
+
+	for (size_t i = 0; i < asks->n_waiting; i++) {
+		const uint64_t ticket = asks->waiting[i].ticket;
+		struct http_reply reply = { 0 };
+
+		if (is_private(asks->waiting[i].ask) ||
+		    clock_ms() - asks->waiting[i].since_ms < ASKS_FIRST_MS ||
+		    is_usable(&asks->known[asks->waiting[i].ask]) ||
+		    !http_is_awaited(asks->http, ticket))
+			continue;
+		http_add_header(&reply, "Cache-Control", "no-store");
+		say_busy(routes, &reply);
+		http_answer(asks->http, ticket, &reply);
+	}
+}
+
 /*
  * Drop the clients that have exceeded their time limits, and end the profiles whose clients have
  * gone. Call this every second.
  */
 static void routes_expire(struct routes *routes)
 {
+	refuse_overdue(routes);
 	http_expire(routes->asks.http);
 	asks_end_profiles(&routes->asks);
 }

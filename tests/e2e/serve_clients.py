@@ -275,7 +275,7 @@ def readers():
 
 
 def crowd():
-    """201 requests in one moment, in all formats, all answered in full; and then 800 that nobody reads."""
+    """201 requests in one moment, the first ones, while the server measures: all answered in full. Then 800 that nobody reads."""
     server, front = int(sys.argv[3]), int(sys.argv[4])
     formats = [b"text/plain;version=0.0.4", b"application/openmetrics-text;version=1.0.0", b"application/openmetrics-text;version=0.0.1"]
     request = b"GET /metrics HTTP/1.1\r\nHost: [::1]\r\nAccept: %s\r\nConnection: close\r\n\r\n"
@@ -285,6 +285,7 @@ def crowd():
         while part := client.recv(1 << 20):
             replies[i] += part
 
+    os.kill(server, signal.SIGSTOP)
     os.kill(front, signal.SIGSTOP)
     threads = []
     for i in range(len(replies)):
@@ -295,6 +296,8 @@ def crowd():
     os.kill(front, signal.SIGCONT)
     for thread in threads:
         thread.start()
+    time.sleep(1.5)
+    os.kill(server, signal.SIGCONT)
     for thread in threads:
         thread.join()
     seconds = time.monotonic() - start

@@ -257,7 +257,7 @@ reply_of() { # PATH [CURL-ARG...]
 
 # Known data are served while the other process measures, and say that they are.
 test_known_data_while_measuring() {
-	local path accept
+	local path
 	need_counting
 	NEW=()
 	start_v1
@@ -276,12 +276,15 @@ test_known_data_while_measuring() {
 		grep -qix $'Age: [0-9]*\r' "$TMP/headers" || fail "no age: $(<"$TMP/headers")"
 	done
 	eq "$(hits_of plain)" 7 "hits that are known"
-	# What nobody has asked for yet.
-	for path in api/v1/history/pairs metrics; do
-		accept='*/*'
-		[[ $path != metrics ]] || accept=application/openmetrics-text
-		eq "$(status_of "$path" -D "$TMP/headers" -H "Accept: $accept")" 503 "$path"
-		grep -qix $'Retry-After: 1\r' "$TMP/headers" || fail "$(<"$TMP/headers")"
+	# What nobody has asked for yet: these wait for it, and keep nobody waiting.
+	{ status_of api/v1/history/pairs -D "$TMP/headers.pairs" >"$TMP/first.pairs"; } &
+	{ status_of metrics -D "$TMP/headers.open" -H "Accept: application/openmetrics-text" >"$TMP/first.open"; } &
+	while [[ ! -s $TMP/first.pairs || ! -s $TMP/first.open ]]; do
+		eq "$(get healthz --max-time 4)" ok "health"
+	done
+	for path in pairs open; do
+		eq "$(<"$TMP/first.$path")" 503 "$path"
+		grep -qix $'Retry-After: 1\r' "$TMP/headers.$path" || fail "$(<"$TMP/headers.$path")"
 	done
 	# Who insists on numbers of this moment waits, and is not in the way.
 	for i in {1..3}; do
