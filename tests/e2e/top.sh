@@ -57,7 +57,7 @@ await_eq() { # COMMAND EXPECTED WHAT
 # Start the view with the shell's status of the terminal before it in $TMP/before, what it says on
 # stderr in $TMP/err, and when it has ended its status in $TMP/status. Sets VIEWER to its pid.
 start_top() { # ARG...
-	rm -f "$TMP/status" "$TMP/pid"
+	rm -f "$TMP/status" "$TMP/pid" "$TMP/after"
 	printf '%s\n' 'echo $$ >"$TMP/pid"' 'exec "$TOOL" top "$@" 2>"$TMP/err"' >"$TMP/run"
 	enter "clear; export TMP='$TMP' TOOL='$TOOL'; stty -g >'$TMP/before'; bash '$TMP/run' $*; \
 echo \$? >'$TMP/status'; stty -g >'$TMP/after'"
