@@ -200,25 +200,37 @@ static __always_inline void begin_wait(void *ctx)
 }
 
 /*
- * The wait of TASK has ended: count its duration, minus the CPU time that TASK has used since the
- * wait began. This difference is needed because TASK may have run in between without being noticed:
- * some kernels run no BPF programs in some threads, and a switch from such a thread to TASK is not
- * seen.
+ * Return how long WAIT of TASK, which has ended, took. If nobody was seen to wake TASK, subtract
+ * the CPU time that TASK has used since the wait began, because TASK may have run in between
+ * without being noticed: some kernels run no BPF programs in some threads, and a switch from such a
+ * thread to TASK is not seen.
  */
+static __always_inline __u64 duration_of(const struct profile_wait *wait,
+					 const struct task_struct *task)
+{
+	__u64 ns, ran_ns;
+
+	if (wait->woken_ns)
+		return wait->woken_ns - wait->since_ns;
+	ns = bpf_ktime_get_ns() - wait->since_ns;
+	ran_ns = cpu_time_of(task) - wait->cpu_ns;
+	return ran_ns < ns ? ns - ran_ns : 0;
+}
+
+/* TASK runs again, or runs no more: count its wait, if it has waited. */
 static __always_inline void end_wait(const struct task_struct *task)
 {
 	const __u32 tid = (__u32)BPF_CORE_READ(task, pid);
 	const struct profile_wait *wait = bpf_map_lookup_elem(&waits, &tid);
 	struct profile_key key;
-	__u64 ns, ran_ns;
+	__u64 ns;
 
 	if (!wait)
 		return;
 	key = wait->key;
-	ns = bpf_ktime_get_ns() - wait->since_ns;
-	ran_ns = cpu_time_of(task) - wait->cpu_ns;
+	ns = duration_of(wait, task);
 	if (bpf_map_delete_elem(&waits, &tid) == 0)
-		count_for_key(&key, ran_ns < ns ? ns - ran_ns : 0, 0);
+		count_for_key(&key, ns, 0);
 }
 
 /*
@@ -233,6 +245,19 @@ int thread_switch(struct bpf_raw_tracepoint_args *args)
 	if (!args->args[0] && state != TASK_RUNNING && !(state & TASK_DEAD))
 		begin_wait(args);
 	end_wait((const void *)args->args[2]);
+	return 0;
+}
+
+/* The argument of sched_waking is the thread that is woken: it waits for a CPU from now on. */
+SEC("raw_tracepoint/sched_waking")
+int thread_waking(struct bpf_raw_tracepoint_args *args)
+{
+	const struct task_struct *task = (const void *)args->args[0];
+	const __u32 tid = (__u32)BPF_CORE_READ(task, pid);
+	struct profile_wait *wait = bpf_map_lookup_elem(&waits, &tid);
+
+	if (wait && !wait->woken_ns)
+		wait->woken_ns = bpf_ktime_get_ns();
 	return 0;
 }
 

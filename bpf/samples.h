@@ -57,6 +57,7 @@ struct profile_count {
 struct profile_wait {
 	struct profile_key key;
 	__u64 since_ns;
+	__u64 woken_ns; /* when the thread was woken, and could run again; 0: not seen yet */
 	__u64 cpu_ns;	/* CPU time of the thread in nanoseconds when it began to wait */
 	__u64 is_first; /* nonzero: the thread waited already when the profile began */
 };

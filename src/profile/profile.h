@@ -77,8 +77,11 @@ struct profile {
 	/* if the profile is split by thread: the threads with samples, the largest value first */
 	struct profile_thread **threads;
 	size_t n_threads;
-	size_t processes;	 /* number of profiled processes; 0: not known */
-	size_t always_waiting;	 /* for PROFILE_WAITS: threads that waited the whole time */
+	size_t processes;      /* number of profiled processes; 0: not known */
+	size_t always_waiting; /* for PROFILE_WAITS: threads that waited the whole time */
+	/* for PROFILE_WAITS, if knows_ready: see struct profile_reading */
+	uint64_t ready_ns;
+	bool knows_ready;
 	uint64_t truncated;	 /* samples whose stack lacks callers */
 	uint64_t in_calls;	 /* see n_in_calls of struct profile_reading */
 	uint64_t lost;		 /* samples that are in none of the stacks */

@@ -23,6 +23,7 @@
 #include "kernel/waiting.h"
 #include "process/image.h"
 #include "profile/allocation.h"
+#include "profile/ready_time.h"
 #include "profile/thread_sampler.h"
 #include "profile.skel.h"
 
@@ -49,6 +50,7 @@ struct profiler {
 	struct profile_bpf *skel;
 	struct stack_walker *walker;
 	struct allocation *allocation; /* only for PROFILE_WORDS */
+	struct ready_time *ready;      /* only for PROFILE_WAITS */
 	struct pid_namespace ns;
 	int exe_fd; /* descriptor of spec.exe; -1: none */
 	int n_cpus; /* number of possible CPUs */
@@ -134,8 +136,10 @@ static int start_waits(struct profiler *p)
 {
 	struct waiting *waiting = NULL;
 	int gap = open_waiting(p, &waiting); /* this is slow, so do it before the start */
-	int err = attach_tracepoint(p, "sched_switch", p->skel->progs.thread_switch.prog_fd);
+	int err = attach_tracepoint(p, "sched_waking", p->skel->progs.thread_waking.prog_fd);
 
+	if (!err)
+		err = attach_tracepoint(p, "sched_switch", p->skel->progs.thread_switch.prog_fd);
 	/* Record the threads that are already waiting. */
 	for (size_t i = 0; i < p->n_added && !gap && !err; i++) {
 		gap = waiting_record(waiting, p->added[i].pid, p->added[i].tgid, p->ns.ino != 0,
@@ -180,6 +184,8 @@ int profiler_start(struct profiler *p)
 
 	if (!p->sampler)
 		p->start_ns = monotonic_ns();
+	if (p->ready)
+		ready_time_start(p->ready);
 	return err;
 }
 
@@ -211,6 +217,8 @@ void profiler_stop(struct profiler *p)
 		p->stop_ns = monotonic_ns();
 	if (p->allocation)
 		allocation_stop(p->allocation);
+	if (p->ready)
+		ready_time_stop(p->ready);
 	for (size_t i = 0; i < p->n_links; i++)
 		close(p->links[i]);
 	p->n_links = 0;
@@ -325,6 +333,8 @@ int profiler_open(struct ocp_ctx *ctx, const struct profiler_spec *spec, struct 
 	p->spec = *spec;
 	p->exe_fd = -1;
 	err = spec->by_ptrace ? thread_sampler_open(ctx, spec, &p->sampler) : open_bpf(p);
+	if (!err && spec->kind == PROFILE_WAITS)
+		err = ready_time_open(ctx, &p->ready);
 	if (err)
 		profiler_close(p);
 	else
@@ -338,6 +348,7 @@ void profiler_close(struct profiler *p)
 		return;
 	profiler_stop(p);
 	thread_sampler_close(p->sampler);
+	ready_time_close(p->ready);
 	allocation_close(p->allocation);
 	stack_walker_close(p->walker);
 	if (p->skel)
@@ -367,11 +378,12 @@ static int remember_process(struct profiler *p, pid_t pid, uint32_t tgid)
 int profiler_add_process(struct profiler *p, pid_t pid)
 {
 	__u32 tgid;
-	int err;
+	int err = p->ready ? ready_time_add(p->ready, pid) : 0;
 
-	if (p->sampler)
+	if (!err && p->sampler)
 		return thread_sampler_add_process(p->sampler, pid);
-	err = pid_namespace_id(p->ctx, &p->ns, pid, &tgid);
+	if (!err)
+		err = pid_namespace_id(p->ctx, &p->ns, pid, &tgid);
 	if (!err)
 		err = remember_process(p, pid, tgid);
 	if (!err)
@@ -419,6 +431,7 @@ double profiler_minor_words(const struct profiler *p, uint32_t tgid)
  */
 static int add_newcomer(struct profiler *p, uint32_t tgid)
 {
+	int err;
 	__u32 id;
 
 	if (pid_namespace_id(p->ctx, &p->ns, (pid_t)tgid, &id) != 0 || id != tgid)
@@ -436,7 +449,8 @@ static int add_newcomer(struct profiler *p, uint32_t tgid)
 	}
 	if (p->allocation && p->n_pending < MAX_PENDING)
 		p->pending[p->n_pending++] = (struct pending_process){ tgid, 0 };
-	return remember_process(p, (pid_t)tgid, tgid);
+	err = p->ready ? ready_time_add(p->ready, (pid_t)tgid) : 0;
+	return err ? err : remember_process(p, (pid_t)tgid, tgid);
 }
 
 static void try_pending(struct profiler *p)
@@ -464,6 +478,8 @@ int profiler_refresh(struct profiler *p)
 	size_t n;
 	int err;
 
+	if (p->ready)
+		ready_time_refresh(p->ready);
 	if (p->sampler)
 		return thread_sampler_refresh(p->sampler);
 	err = stack_walker_refresh(p->walker);
@@ -516,8 +532,9 @@ static int read_counts(struct profiler *p, struct profile_reading *reading)
 }
 
 /*
- * Read the threads that still wait. For each thread, count the time from the start of the wait or
- * the start of the profile, whichever is later, until now.
+ * Read the threads that still wait, or that were woken but have not run yet. For each thread, count
+ * the time from the start of the wait or the start of the profile, whichever is later, until it was
+ * woken, or until now.
  */
 static int read_waits(struct profiler *p, struct profile_reading *reading)
 {
@@ -531,12 +548,13 @@ static int read_waits(struct profiler *p, struct profile_reading *reading)
 		const struct profile_wait *wait = (struct profile_wait *)values + i;
 		const uint64_t since_ns =
 			wait->since_ns > p->start_ns ? wait->since_ns : p->start_ns;
+		const uint64_t end_ns = wait->woken_ns ? wait->woken_ns : now_ns;
 		const struct profile_count count = {
 			.n = 1,
-			.sum = now_ns > since_ns ? now_ns - since_ns : 0,
+			.sum = end_ns > since_ns ? end_ns - since_ns : 0,
 		};
 
-		reading->n_always_waiting += wait->is_first;
+		reading->n_always_waiting += wait->is_first && !wait->woken_ns;
 		add_reading_sample(reading, &wait->key, &count);
 	}
 	free(keys);
@@ -713,6 +731,8 @@ int profiler_read(struct profiler *p, struct profile_reading *reading)
 
 	*reading = (struct profile_reading){ 0 };
 	err = p->sampler ? thread_sampler_read(p->sampler, reading) : read_bpf(p, reading);
+	if (p->ready)
+		reading->knows_ready = ready_time_ns(p->ready, &reading->ready_ns);
 	if (err)
 		profile_reading_free(reading);
 	return err;

@@ -69,6 +69,12 @@ struct profile_reading {
 	size_t n_processes;
 	size_t n_always_waiting; /* threads that waited the whole time */
 	/*
+	 * for PROFILE_WAITS, if knows_ready: how long threads could run, but had no CPU
+	 * (ready_time.h)
+	 */
+	uint64_t ready_ns;
+	bool knows_ready;
+	/*
 	 * by ptrace: samples of threads that began to wait or ended before the stop, or had another
 	 * tracer
 	 */

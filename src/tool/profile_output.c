@@ -9,6 +9,7 @@
 #include "base/plural.h"
 #include "cli/cli.h"
 #include "profile/folded_writer.h"
+#include "profile/wait_kinds.h"
 #include "tool/json.h"
 #include "tool/profile_output.h"
 #include "tool/writer.h"
@@ -55,6 +56,16 @@ static void print_value(const struct profile *profile)
 	}
 }
 
+/* Print how long threads could run, but had no CPU. */
+static void print_ready(const struct profile *profile)
+{
+	char time[TIME_BYTES];
+
+	if (profile->knows_ready)
+		printf("ready, but without a CPU: %s in all threads, in none of the waits\n",
+		       print_time(time, (double)profile->ready_ns));
+}
+
 static void print_profile_totals(const struct profile *profile)
 {
 	printf("%.3f s, ", (double)profile->duration_ns / 1e9);
@@ -65,6 +76,7 @@ static void print_profile_totals(const struct profile *profile)
 	if (profile->always_waiting)
 		printf("%zu thread%s waited the whole time\n", profile->always_waiting,
 		       plural(profile->always_waiting));
+	print_ready(profile);
 	if (profile->large_ns)
 		printf("large blocks: sampled for the first %.3f s, later ones are missing "
 		       "(--budget)\n",
@@ -94,6 +106,29 @@ static void print_profile_totals(const struct profile *profile)
 		printf("the words of small blocks may be wrong by %" PRIu64
 		       ": this process waited for a processor\n",
 		       profile->unsure_words);
+}
+
+/* Print what the threads have waited for, the longest first. */
+static void print_wait_kinds(const struct profile *profile)
+{
+	struct wait_sum sums[N_WAIT_KINDS];
+	char time[TIME_BYTES];
+
+	wait_kinds_sum(profile, sums);
+	printf("\n%7s %10s %10s  %s\n", "SHARE", "TIME", "WAITS", "FOR");
+	for (;;) {
+		size_t longest = 0;
+
+		for (size_t i = 1; i < N_WAIT_KINDS; i++)
+			if (sums[i].ns > sums[longest].ns)
+				longest = i;
+		if (!sums[longest].ns)
+			break;
+		printf("%6.1f%% %10s %10" PRIu64 "  %s\n", profile_share(profile, sums[longest].ns),
+		       print_time(time, (double)sums[longest].ns), sums[longest].samples,
+		       wait_kind_text((enum wait_kind)longest));
+		sums[longest].ns = 0;
+	}
 }
 
 static void print_source(const struct named_frame *frame)
@@ -222,6 +257,8 @@ int profile_print_table(struct ocp_ctx *ctx, struct profile *profile, enum profi
 	int err = 0;
 
 	print_profile_totals(profile);
+	if (profile->kind == PROFILE_WAITS && profile->value)
+		print_wait_kinds(profile);
 	if (profile->n_threads) {
 		err = print_threads(ctx, profile, sites);
 	} else if (profile->n) {
@@ -292,6 +329,8 @@ static struct json_object *json_of_stack(const struct profile *profile, size_t n
 	json_add_uint(object, unit, stack->value);
 	if (profile->kind == PROFILE_WORDS)
 		add_site(object, profile, number);
+	if (profile->kind == PROFILE_WAITS)
+		json_add_string(object, "wait", wait_kind_name(wait_kind_of(stack)));
 	for (size_t i = profile_stack_first(stack); i < stack->n; i++)
 		json_object_array_add(frames, json_of_frame(stack->frames[i]));
 	json_object_object_add(object, "frames", frames);
@@ -322,6 +361,32 @@ static struct json_object *json_of_collector(const struct profile *profile)
 	return object;
 }
 
+static struct json_object *json_of_wait_kinds(const struct profile *profile)
+{
+	struct json_object *object = json_object_new_object();
+	struct wait_sum sums[N_WAIT_KINDS];
+
+	wait_kinds_sum(profile, sums);
+	for (size_t i = 0; i < N_WAIT_KINDS; i++) {
+		struct json_object *kind = json_object_new_object();
+
+		json_add_uint(kind, "samples", sums[i].samples);
+		json_add_uint(kind, "ns", sums[i].ns);
+		json_object_object_add(object, wait_kind_name((enum wait_kind)i), kind);
+	}
+	return object;
+}
+
+static void add_waits(struct json_object *root, const struct profile *profile)
+{
+	if (profile->kind != PROFILE_WAITS)
+		return;
+	json_add_uint(root, "always_waiting", profile->always_waiting);
+	if (profile->knows_ready)
+		json_add_uint(root, "ready_ns", profile->ready_ns);
+	json_object_object_add(root, "waits", json_of_wait_kinds(profile));
+}
+
 int profile_print_json(struct ocp_ctx *ctx, const struct profile *profile)
 {
 	struct json_object *root = json_object_new_object(), *stacks = json_object_new_array();
@@ -338,8 +403,7 @@ int profile_print_json(struct ocp_ctx *ctx, const struct profile *profile)
 	if (profile->large_ns)
 		json_add_uint(root, "large_blocks_ns", profile->large_ns);
 	json_add_uint(root, "processes", profile->processes);
-	if (profile->kind == PROFILE_WAITS)
-		json_add_uint(root, "always_waiting", profile->always_waiting);
+	add_waits(root, profile);
 	json_add_uint(root, "samples", profile->samples);
 	if (profile->by_ptrace && profile_is_sampled(profile->kind))
 		json_add_uint(root, "in_calls", profile->in_calls);

@@ -148,5 +148,6 @@ assert "seventy" in found, found
 # It waits once more than it gets a CPU.
 assert top["samples"] <= slices_then - slices + 1 and top["always_waiting"] == 0
 assert top["ns"] == sum(found.values()) == top["duration_ns"] - (ran_then - ran) - (queued_then - queued)
+assert top["ready_ns"] == queued_then - queued
 PY
 }

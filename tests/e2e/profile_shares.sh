@@ -2,7 +2,7 @@
 # `profile`: the shares of the time, of waits and of allocation against the program's own books.
 #
 # long: statistics
-# needs: fixtures ocaml/profiled
+# needs: fixtures ocaml/profiled ocaml/waits_for
 # takes: 90 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
@@ -99,15 +99,55 @@ test_off_cpu() {
 	check_shares
 }
 
-# The waits of one thread make up the time of the profile, whether they begin before it or end after it.
+# The waits of one thread, and the time when it was ready, make up the time of the profile, whether they begin before it or end
+# after it.
 test_time_of_waits() {
 	profile_preferred "$PROFILED" wait 2 --off-cpu --json
 	holds python3 - "$TMP/folded" <<'PY' || fail "$(head -c 2000 "$TMP/folded")"
 import json, sys
 top = json.load(open(sys.argv[1]))
-print(f"{top['ns'] / top['duration_ns']:.4f} of the time")
-assert abs(top["ns"] / top["duration_ns"] - 1) < 0.02 and top["truncated"] == top["lost"] == 0
+all = top["ns"] + top["ready_ns"]
+print(f"{all / top['duration_ns']:.4f} of the time")
+assert abs(all / top["duration_ns"] - 1) < 0.02 and top["truncated"] == top["lost"] == 0
 PY
+}
+
+# A line a thread of the target: its number, how long it has run and waited for a CPU, and the time. All in nanoseconds.
+accounts() {
+	local task
+	for task in "/proc/$TARGET/task"/*; do
+		echo "${task##*/} $(cut -d' ' -f1,2 "$task/schedstat") $(date +%s%N)"
+	done
+}
+
+# Two threads work in turns on a CPU that they share with another program: how long they wait for the lock of the runtime,
+# and for the CPU, is what the kernel's accounts say.
+test_lock_and_ready() {
+	local engine
+	need_counting
+	start_target taskset -c 0 "$O/tests/ocaml/waits_for" busy
+	await_line ready
+	background taskset -c 0 sh -c 'while :; do :; done'
+	for engine in bpf "ptrace --hz 997"; do
+		accounts >"$TMP/before"
+		"$TOOL" profile -pid "$TARGET" --off-cpu --engine $engine --by-thread --for 4s --json \
+			>"$TMP/json" 2>"$TMP/err" || fail "$(<"$TMP/err")"
+		accounts >"$TMP/then"
+		holds python3 - "$TMP/json" "$TMP/before" "$TMP/then" <<'PY' || fail "$engine: $(head -c 2000 "$TMP/json")"
+import json, sys
+top = json.load(open(sys.argv[1]))
+before, then = ({line.split()[0]: list(map(int, line.split()[1:])) for line in open(path)} for path in sys.argv[2:])
+workers = {str(s["tid"]) for s in top["stacks"] for f in s["frames"] if f["function"] == "Waits_for.in_turns"}
+assert len(workers) == 2, workers
+deltas = {tid: [b - a for a, b in zip(before[tid], then[tid])] for tid in then}
+ready = 100 * sum(queued / of for _, queued, of in deltas.values())
+lock = 100 * sum(1 - (ran + queued) / of for ran, queued, of in (deltas[tid] for tid in workers))
+found_ready = 100 * top["ready_ns"] / top["duration_ns"]
+found_lock = 100 * top["waits"]["runtime_lock"]["ns"] / top["duration_ns"]
+print(f"ready {found_ready:.1f} % of the time, the kernel {ready:.1f} %; lock {found_lock:.1f} %, the kernel {lock:.1f} %")
+assert abs(found_ready - ready) < 2 and abs(found_lock - lock) < 2 and ready > 10 and lock > 10
+PY
+	done
 }
 
 test_alloc() {

@@ -2,7 +2,8 @@
 # `profile --off-cpu --engine ptrace`: where threads wait, without BPF and without stopping them. profile_shares.sh has the
 # shares of time, profile_ptrace.sh what a user without privileges gets.
 #
-# needs: fixtures ocaml/profiled
+# needs: fixtures ocaml/profiled ocaml/waits_for
+# ocaml5: test_kinds
 # takes: 20 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
@@ -53,10 +54,13 @@ expected = {
 }
 for stack in top["stacks"]:
     names = [f["function"] for f in stack["frames"]]
+    assert stack["wait"] == {"in_sleep": "sleep", "in_frame": "sleep", "in_signal": "sleep", "in_mutex": "mutex"}.get(stack["comm"], "io"), stack
     at = [names.index(name) for name in expected.pop(stack["comm"])]
     # Only the function that needs a frame pointer lacks its callers.
     assert at == sorted(at) and all(f["kind"] != "kernel" for f in stack["frames"]), names
 assert not expected and top["truncated"] == 1
+assert {kind: of["samples"] for kind, of in top["waits"].items() if of["samples"]} == {"io": 4, "sleep": 3, "mutex": 1}
+assert sum(of["ns"] for of in top["waits"].values()) == top["ns"]
 PY
 	grep -q '"in_epoll' "$TMP/p.html" || fail "the page has no function"
 	protoc --proto_path="$ROOT/tests/profile" --python_out="$TMP" profile.proto
@@ -100,6 +104,60 @@ for stack in top["stacks"]:
 print(depths, top["samples"])
 assert depths == {(1, 0), (0, 50)}
 PY
+}
+
+declare -A KIND_OF=([in_mutex]=mutex [in_condition]=condition [in_read]=io [in_select]=io [in_delay]=sleep [in_signal]=sleep
+	[in_join]=end [in_waitpid]=end [in_input]=io)
+
+# All threads of tests/ocaml/waits_for.ml wait, but those that work.
+all_of_kinds_wait() {
+	local task n=0
+	for task in "/proc/$TARGET/task"/*; do
+		[[ $(cut -d' ' -f3 "$task/stat") != S ]] || n=$((n + 1))
+	done
+	((n >= ${#KIND_OF[@]}))
+}
+
+# What a thread waits for, by both engines: of threads that wait for the whole time, and of two that work in turns.
+test_kinds() {
+	local engine name
+	start_target "$O/tests/ocaml/waits_for" busy
+	await_line ready
+	wait_for all_of_kinds_wait
+	for engine in bpf ptrace; do
+		[[ $engine = ptrace ]] || need_counting
+		"$TOOL" profile -pid "$TARGET" --off-cpu --engine "$engine" --for 1s --json >"$TMP/json" 2>"$TMP/err" || fail "$(<"$TMP/err")"
+		for name in "${!KIND_OF[@]}"; do echo "$name ${KIND_OF[$name]}"; done >"$TMP/kinds"
+		holds python3 - "$TMP/json" "$TMP/kinds" <<'PY' || fail "$engine: $(head -c 3000 "$TMP/json")"
+import collections, json, sys
+top, kinds = json.load(open(sys.argv[1])), dict(line.split() for line in open(sys.argv[2]))
+found, sums = collections.defaultdict(set), collections.Counter()
+for stack in top["stacks"]:
+    names = [f["function"] for f in stack["frames"]]
+    sums[stack["wait"]] += stack["ns"]
+    for name in (name for name in names if name.startswith("Waits_for.in_")):
+        found[name.removeprefix("Waits_for.")].add(stack["wait"])
+    if "caml_thread_tick" in names:
+        assert stack["wait"] == "runtime_thread", names
+assert found.pop("in_turns") == {"runtime_lock"}, found
+assert found == {name: {kind} for name, kind in kinds.items()}, found
+assert {kind: of["ns"] for kind, of in top["waits"].items() if of["ns"]} == sums
+PY
+	done
+}
+
+# The sums of the kinds in the table, longest first; and how long threads were ready without a CPU.
+test_table_of_kinds() {
+	start_target "$O/tests/ocaml/waits_for"
+	await_line ready
+	wait_for all_of_kinds_wait
+	"$TOOL" profile -pid "$TARGET" --off-cpu --engine ptrace --for 300ms >"$TMP/out" 2>"$TMP/err" || fail "$(<"$TMP/err")"
+	matches "$(<"$TMP/out")" $'\nready, but without a CPU: [0-9.]+ ?[a-z]+ in all threads, in none of the waits\n'
+	eq "$(sed -n '/FOR$/,/^$/s/^ *\([0-9.]*%\) .*[^0-9]\([0-9]*\)  \([a-zI].*\)/\2 \3/p' "$TMP/out" | grep -v runtime | sort -r)" "3 I/O and events
+2 the end of a thread or process
+2 a time or signal
+1 a mutex
+1 a condition" "kinds: $(<"$TMP/out")"
 }
 
 test_time_of_waits() {

@@ -162,8 +162,9 @@ $(eval $(call ocaml_plugin,_plain,))
 include tests/ocaml/probes_lib/probes_lib.mk
 
 # For the tests of stacks: without this project. One has no shared libraries, so that fewer steps lead to it.
-ocaml-tests: $(ocaml_out)/profiled $(ocaml_out)/stepped $(ocaml_out)/deep
+ocaml-tests: $(ocaml_out)/profiled $(ocaml_out)/stepped $(ocaml_out)/deep $(ocaml_out)/waits_for
 $(eval $(call ocaml_program,profiled,,ocamlopt,-package unix))
+$(eval $(call ocaml_program,waits_for,,ocamlopt,-package threads.posix))
 $(eval $(call ocaml_program,deep,,ocamlopt,))
 
 $(ocaml_out)/stepped: $(wildcard tests/ocaml/stepped/*) $(ocaml_stamp)
