@@ -150,6 +150,28 @@ PY
 	done
 }
 
+# A thread that sleeps for a tenth of a millisecond at a time, and then waits for a CPU that another program uses: this is no part
+# of its waits.
+test_ready_after_waits() {
+	need_counting
+	start_target taskset -c 0 "$O/tests/fixtures/binaries/waits" short
+	await_line ready
+	background taskset -c 0 nice -n -10 sh -c 'while :; do :; done'
+	accounts >"$TMP/before"
+	"$TOOL" profile -pid "$TARGET" --off-cpu --for 4s --json >"$TMP/json" 2>"$TMP/err" || fail "$(<"$TMP/err")"
+	accounts >"$TMP/then"
+	holds python3 - "$TMP/json" "$TMP/before" "$TMP/then" <<'PY' || fail "$(head -c 2000 "$TMP/json")"
+import json, sys
+top = json.load(open(sys.argv[1]))
+before, then = (list(map(int, open(path).read().split()[1:])) for path in sys.argv[2:])
+ran, queued, of = (b - a for a, b in zip(before, then))
+waited, ready = 100 * (1 - (ran + queued) / of), 100 * queued / of
+found, found_ready = (100 * top[name] / top["duration_ns"] for name in ("ns", "ready_ns"))
+print(f"ready {found_ready:.1f} % of the time, the kernel {ready:.1f} %; waits {found:.1f} %, the kernel {waited:.1f} %")
+assert abs(found_ready - ready) < 2 and abs(found - waited) < 2 < ready
+PY
+}
+
 test_alloc() {
 	profile_preferred "$PROFILED" alloc 2 --folded --alloc --hz 9999
 	check_shares
