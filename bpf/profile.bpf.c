@@ -172,13 +172,13 @@ enum { TRACEPOINT_FRAMES = 2 };
 static __always_inline void store_wait(void *ctx, const struct bpf_pidns_info *ids)
 {
 	const __u32 tid = (__u32)bpf_get_current_pid_tgid();
-	struct profile_wait wait = {};
+	/* The wait begins now: the time to walk the stack is part of it. */
+	struct profile_wait wait = { .since_ns = bpf_ktime_get_ns() };
 	struct profile_losses *lost;
 
 	if (store_current(ctx, ids, TRACEPOINT_FRAMES, &wait.key.stack))
 		return;
 	set_thread(&wait.key, ids);
-	wait.since_ns = bpf_ktime_get_ns();
 	wait.cpu_ns = cpu_time_of(bpf_get_current_task_btf());
 	if (bpf_map_update_elem(&waits, &tid, &wait, 0 /* BPF_ANY */) == 0)
 		return;

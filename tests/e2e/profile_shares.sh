@@ -120,6 +120,18 @@ accounts() {
 	done
 }
 
+# Record waits for four seconds, and take the target's accounts at the beginning and at the end.
+record_with_accounts() { # FLAG...
+	background "$TOOL" profile -pid "$TARGET" --off-cpu --json "$@" >"$TMP/json" 2>"$TMP/err"
+	PROFILE=$!
+	wait_for 'has_text "$TMP/err" "sampling|recording"'
+	accounts >"$TMP/before"
+	sleep 4
+	accounts >"$TMP/then"
+	kill -INT "$PROFILE"
+	wait "$PROFILE" || fail "$(<"$TMP/err")"
+}
+
 # Two threads work in turns on a CPU that they share with another program: how long they wait for the lock of the runtime,
 # and for the CPU, is what the kernel's accounts say.
 test_lock_and_ready() {
@@ -129,10 +141,8 @@ test_lock_and_ready() {
 	await_line ready
 	background taskset -c 0 sh -c 'while :; do :; done'
 	for engine in bpf "ptrace --hz 997"; do
-		accounts >"$TMP/before"
-		"$TOOL" profile -pid "$TARGET" --off-cpu --engine $engine --by-thread --for 4s --json \
-			>"$TMP/json" 2>"$TMP/err" || fail "$(<"$TMP/err")"
-		accounts >"$TMP/then"
+		# shellcheck disable=SC2086
+		record_with_accounts --by-thread --engine $engine
 		holds python3 - "$TMP/json" "$TMP/before" "$TMP/then" <<'PY' || fail "$engine: $(head -c 2000 "$TMP/json")"
 import json, sys
 top = json.load(open(sys.argv[1]))
@@ -157,9 +167,7 @@ test_ready_after_waits() {
 	start_target taskset -c 0 "$O/tests/fixtures/binaries/waits" short
 	await_line ready
 	background taskset -c 0 nice -n -10 sh -c 'while :; do :; done'
-	accounts >"$TMP/before"
-	"$TOOL" profile -pid "$TARGET" --off-cpu --for 4s --json >"$TMP/json" 2>"$TMP/err" || fail "$(<"$TMP/err")"
-	accounts >"$TMP/then"
+	record_with_accounts
 	holds python3 - "$TMP/json" "$TMP/before" "$TMP/then" <<'PY' || fail "$(head -c 2000 "$TMP/json")"
 import json, sys
 top = json.load(open(sys.argv[1]))
