@@ -380,6 +380,7 @@ static const struct option flags[] = {
 	{ "html", required_argument, NULL, FLAG_OWN },
 	{ "hz", required_argument, NULL, FLAG_OWN },
 	{ "hist", required_argument, NULL, FLAG_MEASURE },
+	{ "idle", no_argument, NULL, FLAG_OWN },
 	{ "interval", required_argument, NULL, FLAG_INTERVAL },
 	{ "json", no_argument, NULL, FLAG_JSON },
 	{ "keep", required_argument, NULL, FLAG_MEASURE },

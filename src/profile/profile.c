@@ -2,6 +2,7 @@
 #include "profile/profile.h"
 #include "base/array.h"
 #include "base/search.h"
+#include "profile/wait_kinds.h"
 #include "unwind/own_frames.h"
 
 #include <errno.h>
@@ -374,6 +375,26 @@ static int add_sample_stack(struct maker *m, const struct profile_sample *sample
 	return 0;
 }
 
+/*
+ * Set *HAS to whether a thread of the program has waited, but not for the whole time. The runtime's
+ * own threads do not count.
+ */
+static int has_busy_threads(struct maker *m, const struct profile_reading *reading, bool *has)
+{
+	int err = 0;
+
+	*has = false;
+	for (size_t i = 0; i < reading->n && !err && !*has; i++) {
+		if (reading->samples[i].is_idle)
+			continue;
+		err = name_stack(m, &reading->samples[i]);
+		*has = !err &&
+		       wait_kind_of(&(struct named_stack){ .frames = m->frames, .n = m->n }) !=
+			       WAIT_RUNTIME_THREAD;
+	}
+	return err;
+}
+
 int profile_make(struct ocp_ctx *ctx, const struct profile_reading *reading,
 		 struct frame_names *names, const struct profiler_spec *spec,
 		 struct profile *profile)
@@ -403,8 +424,11 @@ int profile_make(struct ocp_ctx *ctx, const struct profile_reading *reading,
 	profile->lost += profile->lost_otherwise;
 	if (!profile->stacks)
 		err = ctx_no_memory(ctx);
+	if (!err && reading->n_always_waiting && !spec->keeps_idle)
+		err = has_busy_threads(&m, reading, &profile->lacks_idle);
 	for (size_t i = 0; i < reading->n && !err; i++)
-		err = add_sample_stack(&m, &reading->samples[i], profile);
+		if (!profile->lacks_idle || !reading->samples[i].is_idle)
+			err = add_sample_stack(&m, &reading->samples[i], profile);
 	free(m.frames);
 	if (profile->n_threads)
 		qsort(profile->threads, profile->n_threads, sizeof(struct profile_thread *),

@@ -79,6 +79,7 @@ struct profile {
 	size_t n_threads;
 	size_t processes;      /* number of profiled processes; 0: not known */
 	size_t always_waiting; /* for PROFILE_WAITS: threads that waited the whole time */
+	bool lacks_idle;       /* these threads have no stacks here */
 	/* for PROFILE_WAITS, if knows_ready: see struct profile_reading */
 	uint64_t ready_ns;
 	bool knows_ready;

@@ -495,7 +495,7 @@ int profiler_refresh(struct profiler *p)
 /* ---- read ----------------------------------------------------------------------------------- */
 
 static void add_reading_sample(struct profile_reading *reading, const struct profile_key *key,
-			       const struct profile_count *count)
+			       const struct profile_count *count, bool is_idle)
 {
 	const struct stored_stack *stack = stack_store_find(reading->stacks, key->stack);
 	struct profile_sample *sample = &reading->samples[reading->n];
@@ -509,7 +509,8 @@ static void add_reading_sample(struct profile_reading *reading, const struct pro
 					   .tid = key->tid,
 					   .n = count->n,
 					   .sum = count->sum,
-					   .heaps = count->heaps };
+					   .heaps = count->heaps,
+					   .is_idle = is_idle };
 	thread_name_copy(sample->comm, key->comm);
 	reading->n++;
 }
@@ -524,7 +525,7 @@ static int read_counts(struct profiler *p, struct profile_reading *reading)
 
 	for (size_t i = 0; i < n && !err; i++) {
 		add_reading_sample(reading, (struct profile_key *)keys + i,
-				   (struct profile_count *)values + i);
+				   (struct profile_count *)values + i, false);
 	}
 	free(keys);
 	free(values);
@@ -553,9 +554,10 @@ static int read_waits(struct profiler *p, struct profile_reading *reading)
 			.n = 1,
 			.sum = end_ns > since_ns ? end_ns - since_ns : 0,
 		};
+		const bool is_idle = wait->is_first && !wait->woken_ns;
 
-		reading->n_always_waiting += wait->is_first && !wait->woken_ns;
-		add_reading_sample(reading, &wait->key, &count);
+		reading->n_always_waiting += is_idle;
+		add_reading_sample(reading, &wait->key, &count, is_idle);
 	}
 	free(keys);
 	free(values);

@@ -38,6 +38,11 @@ struct profiler_spec {
 	bool counts_cost;     /* profiler_cost() may be called */
 	bool by_thread;	      /* samples have the names of their threads */
 	/*
+	 * For PROFILE_WAITS: profile_make() keeps the threads that waited the whole time. Without
+	 * this, it leaves them out if other threads have waited.
+	 */
+	bool keeps_idle;
+	/*
 	 * Sample without BPF, by ptrace(2). Not for PROFILE_WORDS. For PROFILE_WAITS, hz is the
 	 * number of looks per second. Without `exe`.
 	 */
@@ -55,6 +60,7 @@ struct profile_sample {
 	uint64_t sum;	/* as in struct profile_count; by ptrace: the value */
 	uint64_t heaps; /* as in struct profile_count */
 	uint64_t value; /* nanoseconds, or words for PROFILE_WORDS */
+	bool is_idle;	/* the thread has waited the whole time, in one wait */
 	/* the name of the thread at the samples; "" unless spec.by_thread is set */
 	char comm[THREAD_NAME_BYTES];
 };

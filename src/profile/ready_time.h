@@ -3,8 +3,8 @@
  * How long the threads of processes could run, but had no CPU: the time in the run queues, by the
  * kernel's account of each thread (the second number of /proc/PID/task/TID/schedstat).
  *
- * A thread that begins is counted from its beginning. A thread that ends, and a process that executes
- * another file, are counted until the last refresh before.
+ * A thread that begins is counted from its beginning. A thread that ends, and a process that
+ * executes another file, are counted until the last refresh before.
  */
 #ifndef PROFILE_READY_TIME_H
 #define PROFILE_READY_TIME_H

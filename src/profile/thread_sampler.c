@@ -16,6 +16,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/search.h"
 #include "change/stop/thread_stop.h"
 #include "look/memory.h"
 #include "look/proc_file.h"
@@ -740,18 +741,39 @@ uint64_t thread_sampler_stopped_ns(struct thread_sampler *s)
 
 /* ---- read ----------------------------------------------------------------------------------- */
 
-/* Return how many threads of PROCESS have been in one wait for the whole time. */
-static size_t count_always_waiting(const struct sampler_process *process)
+static bool is_idle_thread(const struct sampler_thread *thread)
 {
-	size_t n = 0;
+	return !thread->is_new && thread->waits.has_wait &&
+	       thread->waits.n_slices == thread->waits.first_slices;
+}
 
+static int compare_sample_threads(const void *a, const void *b)
+{
+	const struct profile_sample *x = a, *y = b;
+	int order = COMPARE(x->tgid, y->tgid);
+
+	return order ? order : COMPARE(x->tid, y->tid);
+}
+
+/*
+ * Count the threads of PROCESS that have been in one wait for the whole time, and mark their
+ * samples. The samples in READING are sorted by thread.
+ */
+static void mark_idle(const struct sampler_process *process, struct profile_reading *reading)
+{
 	for (size_t i = 0; i < process->n && !process->is_gone; i++) {
-		const struct sampler_thread *thread = &process->threads[i];
+		const struct profile_sample key = { .tgid = (uint32_t)process->pid,
+						    .tid = (uint32_t)process->threads[i].tid };
+		struct profile_sample *list = reading->samples;
+		size_t at;
 
-		n += !thread->is_new && thread->waits.has_wait &&
-		     thread->waits.n_slices == thread->waits.first_slices;
+		if (!is_idle_thread(&process->threads[i]))
+			continue;
+		reading->n_always_waiting++;
+		at = SEARCH(j, reading->n, compare_sample_threads(&list[j], &key) < 0);
+		for (; at < reading->n && compare_sample_threads(&list[at], &key) == 0; at++)
+			list[at].is_idle = true;
 	}
-	return n;
 }
 
 int thread_sampler_read(struct thread_sampler *s, struct profile_reading *reading)
@@ -776,8 +798,11 @@ int thread_sampler_read(struct thread_sampler *s, struct profile_reading *readin
 	reading->n_missed = s->n_missed;
 	reading->n_in_calls = s->n_in_calls;
 	reading->n_processes = s->n_processes;
+	if (s->of_waits && reading->n)
+		qsort(reading->samples, reading->n, sizeof(*reading->samples),
+		      compare_sample_threads);
 	for (size_t i = 0; s->of_waits && i < s->n_processes; i++)
-		reading->n_always_waiting += count_always_waiting(&s->processes[i]);
+		mark_idle(&s->processes[i], reading);
 	pthread_mutex_unlock(&s->lock);
 	return reading->samples ? 0 : ctx_no_memory(s->ctx);
 }

@@ -302,6 +302,8 @@ static int set_profile_option(const struct command *command, struct options *opt
 		return profile_file_set(command, name, value, &own->diff);
 	if (strcmp(name, "leaf") == 0)
 		own->by_leaf = true;
+	else if (strcmp(name, "idle") == 0)
+		own->spec.keeps_idle = true;
 	else
 		own->folded = true;
 	return EXIT_DONE;
@@ -334,6 +336,7 @@ static int check_two_files(const struct options *options, const struct profile_o
 			   : own->has_hz		 ? "--hz"
 			   : own->engine		 ? "--engine"
 			   : own->pprof			 ? "--pprof"
+			   : own->spec.keeps_idle	 ? "--idle"
 			   : options->request.budget > 0 ? "--budget"
 							 : NULL;
 
@@ -362,6 +365,8 @@ static int check_options(const struct options *options, const struct profile_opt
 	if (own->by_leaf &&
 	    (own->spec.kind != PROFILE_WORDS || own->folded || options->json || own->diff))
 		return say_usage(&command_profile, "--leaf: only for the table of --alloc");
+	if (own->spec.keeps_idle && own->spec.kind != PROFILE_WAITS)
+		return say_usage(&command_profile, "--idle: only for --off-cpu");
 	if (options->n_args)
 		return check_two_files(options, own);
 	if (!options->n_pids == !options->exe)

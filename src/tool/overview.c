@@ -168,6 +168,7 @@ static int describe_sampler(struct overview_meters *m, enum profile_kind kind)
 					  .max_processes = 1,
 					  .counts_cost = true,
 					  .by_ptrace = by_ptrace,
+					  .keeps_idle = true,
 					  .pid = m->options->pid };
 	s->budget = BUDGET * parts[kind];
 	return 0;

@@ -74,8 +74,9 @@ static void print_profile_totals(const struct profile *profile)
 	printf("%" PRIu64 " ", profile->samples);
 	print_value(profile);
 	if (profile->always_waiting)
-		printf("%zu thread%s waited the whole time\n", profile->always_waiting,
-		       plural(profile->always_waiting));
+		printf("%zu thread%s waited the whole time%s\n", profile->always_waiting,
+		       plural(profile->always_waiting),
+		       profile->lacks_idle ? ", left out here: --idle shows them" : "");
 	print_ready(profile);
 	if (profile->large_ns)
 		printf("large blocks: sampled for the first %.3f s, later ones are missing "
@@ -382,6 +383,7 @@ static void add_waits(struct json_object *root, const struct profile *profile)
 	if (profile->kind != PROFILE_WAITS)
 		return;
 	json_add_uint(root, "always_waiting", profile->always_waiting);
+	json_add_bool(root, "lacks_idle", profile->lacks_idle);
 	if (profile->knows_ready)
 		json_add_uint(root, "ready_ns", profile->ready_ns);
 	json_object_object_add(root, "waits", json_of_wait_kinds(profile));

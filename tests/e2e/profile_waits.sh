@@ -126,7 +126,7 @@ test_kinds() {
 	wait_for all_of_kinds_wait
 	for engine in bpf ptrace; do
 		[[ $engine = ptrace ]] || need_counting
-		"$TOOL" profile -pid "$TARGET" --off-cpu --engine "$engine" --for 1s --json >"$TMP/json" 2>"$TMP/err" || fail "$(<"$TMP/err")"
+		"$TOOL" profile -pid "$TARGET" --off-cpu --engine "$engine" --idle --for 1s --json >"$TMP/json" 2>"$TMP/err" || fail "$(<"$TMP/err")"
 		for name in "${!KIND_OF[@]}"; do echo "$name ${KIND_OF[$name]}"; done >"$TMP/kinds"
 		holds python3 - "$TMP/json" "$TMP/kinds" <<'PY' || fail "$engine: $(head -c 3000 "$TMP/json")"
 import collections, json, sys
@@ -158,6 +158,34 @@ test_table_of_kinds() {
 2 a time or signal
 1 a mutex
 1 a condition" "kinds: $(<"$TMP/out")"
+}
+
+# Threads that wait for the whole time are left out, unless the runtime's own threads are the only others.
+test_idle_threads() {
+	local engine what
+	for engine in bpf ptrace; do
+		[[ $engine = ptrace ]] || need_counting
+		for what in "" busy; do
+			start_target "$O/tests/ocaml/waits_for" $what
+			await_line ready
+			wait_for all_of_kinds_wait
+			"$TOOL" profile -pid "$TARGET" --off-cpu --engine "$engine" --for 1s --json >"$TMP/json" 2>"$TMP/err" ||
+				fail "$(<"$TMP/err")"
+			holds python3 - "$TMP/json" "$what" "${#KIND_OF[@]}" <<'PY' || fail "$engine $what: $(head -c 3000 "$TMP/json")"
+import json, sys
+top, what, n = json.load(open(sys.argv[1])), sys.argv[2], int(sys.argv[3])
+found = {f["function"] for stack in top["stacks"] for f in stack["frames"] if f["function"].startswith("Waits_for.in_")}
+assert top["always_waiting"] == n and top["lacks_idle"] == (what == "busy"), top
+assert found == {"Waits_for.in_turns"} if what else len(found) == n, found
+assert top["ns"] == sum(stack["ns"] for stack in top["stacks"])
+PY
+		done
+	done
+	"$TOOL" profile -pid "$TARGET" --off-cpu --engine ptrace --for 100ms 2>&1 |
+		finds -E '^[0-9]+ threads waited the whole time, left out here: --idle shows them$' || fail "it does not say so"
+	"$TOOL" profile -pid "$TARGET" --off-cpu --engine ptrace --for 100ms --idle 2>&1 |
+		finds -E '^[0-9]+ threads waited the whole time$' || fail "it does not say so"
+	check_error 2 'profile: --idle: only for --off-cpu$' profile -pid "$TARGET" --idle
 }
 
 test_time_of_waits() {

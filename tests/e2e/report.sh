@@ -67,7 +67,7 @@ check_probes_and_waits() {
 		'hits("request_start") == hits("request_done") == books["requests"] > 0' \
 		'[p["count"] for p in report["probes"]["pairs"]] == [books["requests"]]' \
 		'(report["probes"]["pairs"][0]["start"], report["probes"]["pairs"][0]["stop"]) == ("request_start", "request_done")' \
-		'functions("wait")[0] == "Reported.sleeper"' 'report["wait"]["always_waiting"] >= 2' \
+		'functions("wait")[0] == "Reported.sleeper"' \
 		'report["wait"]["engine"] == "ptrace"' 'report["collector"]["allocated_words"] >= books["keeper"]' \
 		'0 <= report["cost_s"] and report["cpu_s"] > 0'
 }
@@ -86,12 +86,13 @@ test_books() {
 		'books["keeper"] == 500 * 20 * 301' \
 		'not any(name.startswith("Array.") for name in functions("alloc"))' \
 		'[f["item"] for f in report["alloc"]["functions"]][0] == "fn:Reported.keeper"' 'report["probes"]["engine"] == "bpf"' \
-		'"no_bpf" not in report or report["no_bpf"] is None'
+		'"no_bpf" not in report or report["no_bpf"] is None' 'report["wait"]["always_waiting"] >= 2'
 	check_probes_and_waits
 }
 
 # A user without privileges: probes are counted inside, the CPU is sampled by ptrace, allocation is not sampled, and the report says
-# why. The program runs on, without the tool's code at the sites.
+# why. The threads were stopped for this, and may not wait again yet when the samples of waits begin: then they have not waited
+# for the whole time. The program runs on, without the tool's code at the sites.
 test_books_without_bpf() {
 	need_root
 	need_command setpriv
