@@ -20,14 +20,22 @@ export PROGRAMS=${PROGRAMS:-}
 # As in suite.sh: a stack as Linux gives OCaml 4, and a minor heap that is collected all the time.
 export OCAMLRUNPARAM=l=1M,s=4k
 
-test_build() {
+build_suite() {
 	# shellcheck disable=SC2086 # flags are words
-	BARE=no holds "$SUITE/build" "$O" "$OUT" ${SUITE_FLAGS:-}
+	BARE=no "$SUITE/build" "$O" "$OUT" ${SUITE_FLAGS:-}
 }
+
+# Whichever test is the first.
+need_suite() {
+	[[ -e $OUT/programs ]] || build_suite
+}
+
+test_build() { holds build_suite; }
 
 # Run the function CHECK for every program, its name in PROGRAM, one a processor at a time.
 each() { # CHECK
 	need_counting
+	need_suite
 	xargs -P"$(nproc)" -I{} env PROGRAM={} bash "$0" --one "$1" <"$OUT/programs"
 }
 

@@ -46,6 +46,7 @@ setting() { # KEY
 
 # Run the function CHECK for every program, its name in PROGRAM, one a processor at a time.
 each() { # CHECK
+	need_suite
 	xargs -P"$(nproc)" -I{} env PROGRAM={} bash "$0" --one "$1" <"$OUT/programs"
 }
 
@@ -54,12 +55,21 @@ build_toggler() {
 		-I"$ROOT/include" "$O/libocaml_probes.a" $(pkg-config --libs libbpf libdw libelf) -lZydis
 }
 
+build_suite() {
+	# shellcheck disable=SC2086 # flags are words
+	"$SUITE/build" "$O" "$OUT" ${SUITE_FLAGS:-}
+}
+
+# Whichever test is the first.
+need_suite() {
+	[[ -e $OUT/programs ]] || build_suite
+}
+
 # ---- tests ------------------------------------------------------------------------------------
 
 test_build() {
 	local least=40
-	# shellcheck disable=SC2086 # flags are words
-	holds "$SUITE/build" "$O" "$OUT" ${SUITE_FLAGS:-}
+	holds build_suite
 	[[ -z ${PROGRAMS:-} ]] || least=1
 	[[ $(wc -l <"$OUT/programs") -ge $least ]] || fail "only $(wc -l <"$OUT/programs") programs"
 }
@@ -128,6 +138,7 @@ test_places() {
 
 # The check within the programs can fail: rounds that differ from what the source says are noticed.
 test_wrong_rounds_are_noticed() {
+	need_suite
 	local program=$OUT/loops source=$SUITE/loops.ml wrong
 	[[ -e $program ]] || skip "the program loops was not built"
 	"$program" toggled "$source" </dev/null >"$TMP/out"
