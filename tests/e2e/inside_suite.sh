@@ -11,24 +11,15 @@
 # needs: fixtures ocaml
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/suite_lib.sh"
 
-SUITE=$ROOT/tests/ocaml/suite
 OUT=${SUITE_OUT:-$O/tests/suite_inside}
+SETTINGS=(BARE=no)
 SOME='plugins raising_handlers signals threads'
 [[ -n ${PROGRAMS:-} || ${WHOLE:-no} != no ]] || PROGRAMS=$SOME
 export PROGRAMS=${PROGRAMS:-}
 # As in suite.sh: a stack as Linux gives OCaml 4, and a minor heap that is collected all the time.
 export OCAMLRUNPARAM=l=1M,s=4k
-
-build_suite() {
-	# shellcheck disable=SC2086 # flags are words
-	BARE=no "$SUITE/build" "$O" "$OUT" ${SUITE_FLAGS:-}
-}
-
-# Whichever test is the first.
-need_suite() {
-	[[ -e $OUT/programs ]] || build_suite
-}
 
 test_build() { holds build_suite; }
 
@@ -37,11 +28,6 @@ each() { # CHECK
 	need_counting
 	need_suite
 	xargs -P"$(nproc)" -I{} env PROGRAM={} bash "$0" --one "$1" <"$OUT/programs"
-}
-
-# "(*suite: KEY VALUE *)" in the program's source.
-setting() { # KEY
-	sed -n "s/^(\*suite: $1 \(.*\) \*)$/\1/p" "$SUITE/$PROGRAM.ml"
 }
 
 # Rounds until something can be read from its stdin. It ends with status 0 if all rounds were as its

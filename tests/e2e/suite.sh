@@ -12,9 +12,10 @@
 # needs: fixtures link ocaml
 # takes: 40 s
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/suite_lib.sh"
 
 OUT=${SUITE_OUT:-$O/tests/suite}
-SUITE=$ROOT/tests/ocaml/suite
+SETTINGS=(BARE="${BARE:-yes}")
 # Calls of C, computed arguments, long jumps, the end of the stack, vector registers, collections, another compilation
 # unit, loops, what Dynlink loads, exceptions out of handlers, signal handlers, threads.
 SOME='c_calls arguments big_functions deep_recursion floats gc_stress library loops plugins raising_handlers signals threads'
@@ -39,11 +40,6 @@ expected() { # on|off [SOURCE]
 		$0 == "(*expected" { inside = 1 }' "${2:-$SUITE/$PROGRAM.ml}"
 }
 
-# "(*suite: KEY VALUE *)" in the program's source.
-setting() { # KEY
-	sed -n "s/^(\*suite: $1 \(.*\) \*)$/\1/p" "$SUITE/$PROGRAM.ml"
-}
-
 # Run the function CHECK for every program, its name in PROGRAM, one a processor at a time.
 each() { # CHECK
 	need_suite
@@ -53,16 +49,6 @@ each() { # CHECK
 build_toggler() {
 	gcc -D_GNU_SOURCE -Wall -Wextra -Werror -o "$TMP/toggler" "$ROOT/tests/library/toggler.c" \
 		-I"$ROOT/include" "$O/libocaml_probes.a" $(pkg-config --libs libbpf libdw libelf) -lZydis
-}
-
-build_suite() {
-	# shellcheck disable=SC2086 # flags are words
-	"$SUITE/build" "$O" "$OUT" ${SUITE_FLAGS:-}
-}
-
-# Whichever test is the first.
-need_suite() {
-	[[ -e $OUT/programs ]] || build_suite
 }
 
 # ---- tests ------------------------------------------------------------------------------------

@@ -9,19 +9,17 @@
 # needs: fixtures link ocaml
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/suite_lib.sh"
 
-SUITE=$ROOT/tests/ocaml/suite
 OUT=${SUITE_OUT:-$O/tests/suite_stacks}
+SETTINGS=(BARE=no RECORDED=yes)
 MAJOR=$(ocamlopt -version | cut -d. -f1)
 SOME='c_calls closures finalisers functors objects signals threads try_with'
 [[ $MAJOR -lt 5 ]] || SOME+=' effects_in_handlers'
 [[ -n ${PROGRAMS:-} || ${WHOLE:-no} != no ]] || PROGRAMS=$SOME
 export PROGRAMS=${PROGRAMS:-}
 
-test_build() {
-	# shellcheck disable=SC2086 # flags are words
-	BARE=no RECORDED=yes holds "$SUITE/build" "$O" "$OUT" ${SUITE_FLAGS:-}
-}
+test_build() { holds build_suite; }
 
 print_flags=(--print here --stack --limit 0 --filter 'arg0 >= 0' --json)
 
@@ -58,6 +56,7 @@ check_stacks() { # NAME
 
 test_stacks() {
 	local name failed=0
+	need_suite
 	need_counting
 	while read -r name; do
 		check_stacks "$name" || failed=$((failed + 1))
