@@ -798,7 +798,7 @@ int thread_sampler_read(struct thread_sampler *s, struct profile_reading *readin
 	reading->n_missed = s->n_missed;
 	reading->n_in_calls = s->n_in_calls;
 	reading->n_processes = s->n_processes;
-	if (s->of_waits && reading->n)
+	if (s->of_waits && reading->samples)
 		qsort(reading->samples, reading->n, sizeof(*reading->samples),
 		      compare_sample_threads);
 	for (size_t i = 0; s->of_waits && i < s->n_processes; i++)
