@@ -16,9 +16,10 @@
 #include "code/frametable.h"
 #include "code/functions.h"
 #include "code/ocaml_name.h"
-#include "elf/lines.h"
+#include "elf/debug_file.h"
 #include "elf/eh_frame.h"
 #include "elf/elf_file.h"
+#include "elf/lines.h"
 
 /* ---- symbols of the kernel ------------------------------------------------------------------- */
 
@@ -377,6 +378,9 @@ struct file_names {
 	const struct frame_descr **by_debuginfo;
 	size_t n_by_debuginfo;
 	struct address_lines *lines;
+	/* the separate debug file; NULL if there is none. Opened when it is first needed. */
+	struct debug_file *debug;
+	bool has_sought_debug;
 };
 
 /* A frame, and its names. */
@@ -737,12 +741,61 @@ static int name_exact(struct frame_names *names, const struct file_names *of,
 }
 
 /*
+ * VA is in code whose function has no symbol in the file. Set *NAME to its name in the separate
+ * debug file; NULL: none.
+ */
+static int find_in_debug_file(struct frame_names *names, struct file_names *of, uint64_t va,
+			      const char **name)
+{
+	char *found = NULL;
+	int err = 0;
+
+	*name = NULL;
+	if (!of->has_sought_debug)
+		err = debug_file_open(names->ctx, of->file->elf, &of->debug);
+	of->has_sought_debug = true;
+	if (err || !of->debug)
+		return err;
+	err = debug_file_function(of->debug, va, &found);
+	if (found) {
+		*name = keep_text(names, found);
+		err = *name ? 0 : ctx_no_memory(names->ctx);
+		free(found);
+	}
+	return err;
+}
+
+/*
+ * Name a frame of a function without a symbol: by the separate debug file, or by its address.
+ * INSIDE is an address in the frame's instruction.
+ */
+static int name_without_symbol(struct frame_names *names, struct file_names *of,
+			       const struct walked_place *place, uint64_t inside,
+			       struct named_frame *frame)
+{
+	struct address_line line;
+	int err = find_in_debug_file(names, of, inside, &frame->function);
+
+	if (err)
+		return err;
+	frame->kind = frame->function ? FRAME_C : FRAME_UNKNOWN;
+	if (!frame->function)
+		frame->function = name_place(names, of, place, inside);
+	if ((of->lines && address_lines_find(of->lines, inside, &line)) ||
+	    (of->debug && address_lines_find(debug_file_lines(of->debug), inside, &line))) {
+		frame->line = (uint32_t)line.line;
+		frame->file = keep_text(names, line.file);
+	}
+	return frame->function && (frame->file || !frame->line) ? 0 : ctx_no_memory(names->ctx);
+}
+
+/*
  * Name a frame without a place in the frame table. INSIDE is an address in the frame's instruction.
  * IS_LISTED means that the frame table contains the call, but without a place, since OCaml's
  * compiler did not know the place. Then do not use the line table for OCaml code: the line table
  * would give the line of other code.
  */
-static int name_code(struct frame_names *names, const struct file_names *of,
+static int name_code(struct frame_names *names, struct file_names *of,
 		     const struct walked_place *place, uint64_t inside, bool is_listed,
 		     struct named_frame *frames, size_t *n)
 {
@@ -753,25 +806,26 @@ static int name_code(struct frame_names *names, const struct file_names *of,
 				     .table = of->table,
 				     .function = is_ocaml && of->table ? function : NULL,
 				     .va = inside };
-	const bool has_line = of->lines && !(is_ocaml && is_listed) && exact_frame_read(&exact);
+	bool has_line;
 	int err = 0;
 
-	*n = 0;
+	frames[0] = (struct named_frame){ .kind = is_ocaml ? FRAME_OCAML : FRAME_C };
+	*n = 1;
+	if (!function)
+		return name_without_symbol(names, of, place, inside, &frames[0]);
+	has_line = of->lines && !(is_ocaml && is_listed) && exact_frame_read(&exact);
 	if (has_line && exact.function) {
 		err = name_exact(names, of, &exact, frames, n);
 		if (err || *n)
 			return err;
+		*n = 1;
+		frames[0] = (struct named_frame){ .kind = FRAME_OCAML };
 		exact.line.file = exact_frame_file(&exact);
 	}
-	frames[0] = (struct named_frame){ .kind = is_ocaml   ? FRAME_OCAML
-						  : function ? FRAME_C
-							     : FRAME_UNKNOWN };
-	*n = 1;
 	if (is_ocaml)
 		err = name_function(names, function, &frames[0]);
 	else
-		frames[0].function = function ? name_c_function(of, function)
-					      : name_place(names, of, place, inside);
+		frames[0].function = name_c_function(of, function);
 	if (has_line) {
 		frames[0].file = keep_text(names, exact.line.file);
 		frames[0].line = (uint32_t)exact.line.line;
@@ -997,6 +1051,7 @@ void frame_names_close(struct frame_names *names)
 		functions_free(names->files[i].functions);
 		frametable_free(names->files[i].table);
 		address_lines_close(names->files[i].lines);
+		debug_file_close(names->files[i].debug);
 	}
 	kernel_symbols_free(names->kernel);
 	free(names->found);
