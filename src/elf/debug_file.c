@@ -74,7 +74,7 @@ static bool has_build_id(struct elf_file *elf, const struct build_id *id)
 
 static int open_in_directory(const struct build_id *id)
 {
-	char path[sizeof(DEBUG_DIRECTORY "/") + 2 * MAX_ID_BYTES + sizeof("/.debug")];
+	char path[sizeof(DEBUG_DIRECTORY "/") + sizeof("ab") * MAX_ID_BYTES + sizeof("/.debug")];
 	int n = snprintf(path, sizeof(path), DEBUG_DIRECTORY "/%02x/", id->bytes[0]);
 
 	for (size_t i = 1; i < id->n; i++)

@@ -15,8 +15,8 @@ struct debug_file;
 /*
  * Open the debug file of ELF: /usr/lib/debug/.build-id/ab/cdef.debug or, if this does not exist and
  * the environment variable DEBUGINFOD_URLS is set, the file that the library libdebuginfod.so.1
- * gets from these servers (debuginfod(8)). Set *OUT to NULL if there is no such file. The only error
- * is -ENOMEM.
+ * gets from these servers (debuginfod(8)). Set *OUT to NULL if there is no such file. The only
+ * error is -ENOMEM.
  */
 int debug_file_open(struct ocp_ctx *ctx, struct elf_file *elf, struct debug_file **out);
 /* FILE may be NULL. */
