@@ -418,6 +418,7 @@ static const struct option flags[] = {
 	{ "time", required_argument, NULL, FLAG_MEASURE },
 	{ "time-of-day", no_argument, NULL, FLAG_TABLE },
 	{ "top", required_argument, NULL, FLAG_TABLE },
+	{ "unfold", no_argument, NULL, FLAG_OWN },
 	{ "V", no_argument, NULL, FLAG_VERSION },
 	{ "v", no_argument, NULL, FLAG_VERBOSE },
 	{ "verbose", no_argument, NULL, FLAG_VERBOSE },

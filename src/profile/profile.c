@@ -165,22 +165,6 @@ static void merge_equal_stacks(struct profile *profile, int (*compare)(const voi
 		qsort(profile->stacks, n, sizeof(*profile->stacks), by_value);
 }
 
-void profile_fold_recursion(struct profile *profile)
-{
-	for (size_t i = 0; i < profile->n; i++) {
-		struct named_stack *stack = &profile->stacks[i];
-		size_t n = 0;
-
-		for (size_t j = 0; j < stack->n; j++)
-			if (!n || !same_function(stack->frames[n - 1], stack->frames[j]))
-				stack->frames[n++] = stack->frames[j];
-			else
-				stack->frames[n - 1] = stack->frames[j];
-		stack->n = n;
-	}
-	merge_equal_stacks(profile, by_functions);
-}
-
 void profile_merge(struct profile *profile)
 {
 	merge_equal_stacks(profile, by_places);

@@ -163,12 +163,6 @@ static inline bool profile_is_sampled(enum profile_kind kind)
 	return kind == PROFILE_CPU || kind == PROFILE_GC;
 }
 
-/*
- * Replace successive frames of the same function by one frame, so that stacks that differ only in
- * the depth of a recursion are merged.
- */
-void profile_fold_recursion(struct profile *profile);
-
 /* Merge stacks that have the same functions, whatever their lines are. */
 void profile_merge_lines(struct profile *profile);
 

@@ -24,6 +24,7 @@
 #include "profile/formats/html_writer.h"
 #include "profile/formats/pprof_writer.h"
 #include "profile/formats/profile_reader.h"
+#include "profile/profile_fold.h"
 #include "tool/profile_files.h"
 #include "tool/profile_output.h"
 #include "cli/session.h"
@@ -38,6 +39,7 @@ struct profile_report {
 	const char *title;	  /* title of the HTML page */
 	bool quiet;
 	bool by_leaf;		/* in tables, words belong to the innermost functions */
+	bool is_unfolded;	/* in tables, functions of libraries are not folded */
 	struct profile *before; /* older profile to compare with; NULL: none */
 };
 
@@ -99,10 +101,12 @@ static int print_profile(struct ocp_ctx *ctx, const struct profile_report *repor
 	if (form == PROFILE_JSON)
 		return profile_print_json(ctx, profile);
 	if (form == PROFILE_TABLE)
-		return profile_print_table(ctx, profile,
-					   profile->kind == PROFILE_WORDS && !report->by_leaf
-						   ? SITES_OWN
-						   : SITES_LEAF);
+		return profile_print_table(
+			ctx, profile,
+			&(struct profile_table){ profile->kind == PROFILE_WORDS && !report->by_leaf
+							 ? SITES_OWN
+							 : SITES_LEAF,
+						 report->is_unfolded });
 	if (!report->quiet)
 		say_losses(profile);
 	profile_merge_lines(profile);
@@ -119,8 +123,8 @@ static int print_diff_table(struct ocp_ctx *ctx, struct profile *before, struct 
 	struct profile_diff diff;
 	int err;
 
-	profile_fold_recursion(before);
-	profile_fold_recursion(now);
+	profile_fold_repeats(before);
+	profile_fold_repeats(now);
 	err = profile_diff_make(ctx, before, now, &diff);
 	if (!err) {
 		profile_diff_print_table(&diff);
@@ -199,7 +203,7 @@ enum {
 struct profile_options {
 	struct profiler_spec spec;
 	const char *kind_flag; /* the flag that chose the kind; NULL: none */
-	bool folded, by_leaf, has_hz;
+	bool folded, by_leaf, is_unfolded, has_hz;
 	const char *engine;	  /* "bpf" or "ptrace"; NULL: ptrace where BPF is not permitted */
 	const char *html, *pprof; /* files to write; NULL: none */
 	const char *diff;	  /* file of an older profile; NULL: compare with nothing */
@@ -302,6 +306,8 @@ static int set_profile_option(const struct command *command, struct options *opt
 		return profile_file_set(command, name, value, &own->diff);
 	if (strcmp(name, "leaf") == 0)
 		own->by_leaf = true;
+	else if (strcmp(name, "unfold") == 0)
+		own->is_unfolded = true;
 	else if (strcmp(name, "idle") == 0)
 		own->spec.keeps_idle = true;
 	else
@@ -365,6 +371,8 @@ static int check_options(const struct options *options, const struct profile_opt
 	if (own->by_leaf &&
 	    (own->spec.kind != PROFILE_WORDS || own->folded || options->json || own->diff))
 		return say_usage(&command_profile, "--leaf: only for the table of --alloc");
+	if (own->is_unfolded && (own->folded || options->json || own->diff))
+		return say_usage(&command_profile, "--unfold: only for the table");
 	if (own->spec.keeps_idle && own->spec.kind != PROFILE_WAITS)
 		return say_usage(&command_profile, "--idle: only for --off-cpu");
 	if (options->n_args)
@@ -568,7 +576,8 @@ static struct profile_report report_of(const struct options *options,
 					.pprof = own->pprof,
 					.title = title,
 					.quiet = options->quiet,
-					.by_leaf = own->by_leaf };
+					.by_leaf = own->by_leaf,
+					.is_unfolded = own->is_unfolded };
 }
 
 static int report_profile(struct profile_session *s)

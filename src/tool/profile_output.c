@@ -9,6 +9,7 @@
 #include "base/plural.h"
 #include "cli/cli.h"
 #include "profile/folded_writer.h"
+#include "profile/profile_fold.h"
 #include "profile/wait_kinds.h"
 #include "tool/json.h"
 #include "tool/profile_output.h"
@@ -253,10 +254,15 @@ void profile_print_collector(const struct profile *profile)
 	puts(")");
 }
 
-int profile_print_table(struct ocp_ctx *ctx, struct profile *profile, enum profile_sites sites)
+int profile_print_table(struct ocp_ctx *ctx, struct profile *profile,
+			const struct profile_table *table)
 {
+	const enum profile_sites sites = table->sites;
+	char folded[FOLDED_TEXT_BYTES] = "";
 	int err = 0;
 
+	if (!table->is_unfolded)
+		profile_fold_libraries(profile, folded);
 	print_profile_totals(profile);
 	if (profile->kind == PROFILE_WAITS && profile->value)
 		print_wait_kinds(profile);
@@ -268,9 +274,12 @@ int profile_print_table(struct ocp_ctx *ctx, struct profile *profile, enum profi
 	}
 	if (err)
 		return err;
+	if (*folded)
+		printf("functions of a library in a row are one here: %s; --unfold shows them\n",
+		       folded);
 	if (profile->n)
 		printf("\nSTACKS\n");
-	profile_fold_recursion(profile);
+	profile_fold_repeats(profile);
 	for (size_t i = 0; i < profile->n && i < TOP_STACKS; i++) {
 		printf("%6.1f%%", profile_share(profile, profile->stacks[i].value));
 		print_stack(&profile->stacks[i], STACK_INDENT);

@@ -5,12 +5,17 @@
 
 #include "profile/profile_diff.h"
 
+struct profile_table {
+	enum profile_sites sites; /* which functions the values belong to */
+	bool is_unfolded;	  /* do not fold the functions of libraries */
+};
+
 /*
- * Print the functions and stacks with the largest values. Before that, fold the recursive calls in
- * the stacks of PROFILE. SITES says which functions the values belong to. Returns 0, or -ENOMEM
- * with a message.
+ * Print the functions and stacks with the largest values. This folds the stacks of PROFILE
+ * (profile/profile_fold.h). Returns 0, or -ENOMEM with a message.
  */
-int profile_print_table(struct ocp_ctx *ctx, struct profile *profile, enum profile_sites sites);
+int profile_print_table(struct ocp_ctx *ctx, struct profile *profile,
+			const struct profile_table *table);
 int profile_print_json(struct ocp_ctx *ctx, const struct profile *profile);
 
 /*

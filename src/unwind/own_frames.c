@@ -10,10 +10,39 @@
  * Modules whose names are common in programs are missing, such as Event and Str: a function of the
  * program must not be taken for one of a library.
  */
-static const char *const library_modules[] = {
-	"Camlinternal*", "Std_exit", "Unix",   "UnixLabels", "Thread",	"Mutex",
-	"Condition",	 "Lwt",	     "Lwt_*",  "Async",	     "Async_*", "Eio",
-	"Eio_*",	 "Miou",     "Miou_*", "Domainslib",
+struct library_module {
+	const char *name;
+	/* which of folded_frames stands for the module; 0: none, it is of OCaml's distribution */
+	int folded;
+};
+
+enum { LIBRARY_LWT = 1, LIBRARY_ASYNC, LIBRARY_EIO, LIBRARY_MIOU, LIBRARY_DOMAINSLIB };
+
+static const struct library_module library_modules[] = {
+	{ "Camlinternal*", 0 },
+	{ "Std_exit", 0 },
+	{ "Unix", 0 },
+	{ "UnixLabels", 0 },
+	{ "Thread", 0 },
+	{ "Mutex", 0 },
+	{ "Condition", 0 },
+	{ "Lwt", LIBRARY_LWT },
+	{ "Lwt_*", LIBRARY_LWT },
+	{ "Async", LIBRARY_ASYNC },
+	{ "Async_*", LIBRARY_ASYNC },
+	{ "Eio", LIBRARY_EIO },
+	{ "Eio_*", LIBRARY_EIO },
+	{ "Miou", LIBRARY_MIOU },
+	{ "Miou_*", LIBRARY_MIOU },
+	{ "Domainslib", LIBRARY_DOMAINSLIB },
+};
+
+static const struct named_frame folded_frames[] = {
+	[LIBRARY_LWT] = { .function = "[Lwt]", .kind = FRAME_OCAML },
+	[LIBRARY_ASYNC] = { .function = "[Async]", .kind = FRAME_OCAML },
+	[LIBRARY_EIO] = { .function = "[Eio]", .kind = FRAME_OCAML },
+	[LIBRARY_MIOU] = { .function = "[Miou]", .kind = FRAME_OCAML },
+	[LIBRARY_DOMAINSLIB] = { .function = "[Domainslib]", .kind = FRAME_OCAML },
 };
 
 /* Return true if the module at the start of FUNCTION is NAME, which may end with '*'. */
@@ -26,14 +55,34 @@ static bool is_of_module(const char *function, const char *name)
 	return strncmp(function, name, bytes) == 0 && (!function[bytes] || function[bytes] == '.');
 }
 
+/* Return the library of the OCaml function FRAME; NULL if it is of none of them. */
+static const struct library_module *find_library(const struct named_frame *frame)
+{
+	for (size_t i = 0; i < sizeof(library_modules) / sizeof(library_modules[0]); i++)
+		if (is_of_module(frame->function, library_modules[i].name))
+			return &library_modules[i];
+	return NULL;
+}
+
+/* A frame that stands for a library is in brackets. */
+static bool is_folded(const struct named_frame *frame)
+{
+	return frame >= folded_frames &&
+	       frame < folded_frames + sizeof(folded_frames) / sizeof(folded_frames[0]);
+}
+
 bool is_own_function(const struct named_frame *frame)
 {
-	if (frame->kind != FRAME_OCAML || frame->is_stdlib)
-		return false;
-	for (size_t i = 0; i < sizeof(library_modules) / sizeof(*library_modules); i++)
-		if (is_of_module(frame->function, library_modules[i]))
-			return false;
-	return true;
+	return frame->kind == FRAME_OCAML && !frame->is_stdlib && !is_folded(frame) &&
+	       !find_library(frame);
+}
+
+const struct named_frame *frame_of_library(const struct named_frame *frame)
+{
+	const struct library_module *library =
+		frame->kind == FRAME_OCAML && !frame->is_stdlib ? find_library(frame) : NULL;
+
+	return library && library->folded ? &folded_frames[library->folded] : NULL;
 }
 
 size_t find_own_function(const struct named_frame *const *frames, size_t n)

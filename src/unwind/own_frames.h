@@ -16,6 +16,12 @@
  */
 bool is_own_function(const struct named_frame *frame);
 
+/*
+ * If FRAME is of a library for concurrency, return the frame that stands for all of its functions:
+ * "[Lwt]". Otherwise return NULL.
+ */
+const struct named_frame *frame_of_library(const struct named_frame *frame);
+
 /* Return the index of the innermost own function in FRAMES, outermost first. N: no frame is own. */
 size_t find_own_function(const struct named_frame *const *frames, size_t n);
 

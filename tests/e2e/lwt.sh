@@ -265,4 +265,26 @@ print(*(row["mismatched"] for row in rows if row["kind"] == "pair"))' "$TMP/out.
 	quit_target
 }
 
+# The functions of Lwt are one row, and one frame of a stack; --unfold shows each.
+test_folded() {
+	ocamlfind query lwt.unix >/dev/null 2>&1 || skip "liblwt-ocaml-dev is missing"
+	cat >"$TMP/sleeper.ml" <<-'ML'
+		let[@inline never] serve () = Lwt_main.run (Lwt_unix.sleep 3600.); ignore (Sys.opaque_identity 1)
+		let () = serve ()
+	ML
+	(cd "$TMP" && ocamlfind ocamlopt -thread -g -package lwt.unix -linkpkg sleeper.ml -o sleeper 2>build.err) ||
+		fail "$(<"$TMP/build.err")"
+	start_target "$TMP/sleeper"
+	wait_for "grep -q '^232 ' /proc/$TARGET/syscall"
+	"$TOOL" profile -pid "$TARGET" --off-cpu --engine ptrace --for 10ms >"$TMP/folded" 2>"$TMP/err" || fail "$(<"$TMP/err")"
+	"$TOOL" profile -pid "$TARGET" --off-cpu --engine ptrace --for 10ms --unfold >"$TMP/unfolded" 2>"$TMP/err" || fail "$(<"$TMP/err")"
+	eq "$(grep -c '^   0.0%  100.0%  \[Lwt\]$' "$TMP/folded")" 1 "$(<"$TMP/folded")"
+	eq "$(grep -cE '^ +\[Lwt\]$' "$TMP/folded")" 1 "the frame: $(<"$TMP/folded")"
+	finds -x 'functions of a library in a row are one here: \[Lwt\]; --unfold shows them' "$TMP/folded"
+	eq "$(grep -c 'Lwt_main\.' "$TMP/folded" || :)" 0 "$(<"$TMP/folded")"
+	eq "$(grep -c '\[Lwt\]' "$TMP/unfolded" || :)" 0 "$(<"$TMP/unfolded")"
+	finds 'Lwt_main.run' "$TMP/unfolded"
+	check_error 2 'profile: --unfold: only for the table$' profile -pid "$TARGET" --unfold --json
+}
+
 run_tests "$@"

@@ -7,6 +7,7 @@
 #include "base/thread_name.h"
 #include "profile/folded_writer.h"
 #include "profile/profile.h"
+#include "profile/profile_fold.h"
 #include "unit.h"
 
 static const char *copied(const char from[THREAD_NAME_BYTES])
@@ -155,7 +156,7 @@ TEST(functions_are_those_of_the_thread)
 	assert_int_equal(functions->self, 21);
 	assert_int_equal(functions->total, 21);
 	free(functions);
-	profile_fold_recursion(&profile);
+	profile_fold_repeats(&profile);
 	text = folded(&profile);
 	assert_non_null(strstr(text, "twin (10);[kernel]_[k] 21\n"));
 	free(text);
