@@ -68,6 +68,9 @@ struct options {
 	bool sites, fix, wait, kept, follow;
 	int64_t for_ns, interval_ns; /* 0: not given */
 	void *own;		     /* data that the command's set_own fills in */
+	/* Abbreviated options with their full names; values of options point into these texts. */
+	char **expanded;
+	size_t n_expanded;
 };
 
 struct command {

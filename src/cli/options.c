@@ -3,8 +3,9 @@
  * Parse the command line. A command takes those flags of the table below that its manual page
  * describes (base/help.h).
  *
- * getopt_long_only accepts -flag and --flag. It also accepts abbreviations; this file refuses them,
- * since a new flag could change the meaning of an abbreviation.
+ * getopt_long_only accepts -flag and --flag. It also accepts abbreviations, by rules of its own and
+ * among the flags of all commands. So this file replaces abbreviations before getopt_long_only sees
+ * them, by the rules of base/abbreviation.h and among the flags of the command.
  */
 #include "cli/cli.h"
 
@@ -16,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/abbreviation.h"
 #include "base/array.h"
 #include "base/suggest.h"
 
@@ -603,6 +605,52 @@ static int unknown_flag(const struct command *command, const char *written)
 	return EXIT_USAGE;
 }
 
+/* Return the flag of COMMAND that the first BYTES of WRITTEN, without dashes, stand for. */
+static struct abbreviation abbreviated_flag(const struct command *command, const char *written,
+					    size_t bytes)
+{
+	struct abbreviation found = abbreviation_of(written, bytes);
+
+	for (const struct option *flag = flags; flag->name; flag++)
+		if (command_takes(command, flag->name))
+			abbreviation_offer(&found, flag_dashes(command, flag->name), flag->name);
+	return found;
+}
+
+/*
+ * If *WORD is an abbreviated option of COMMAND, replace it by the same option with its full name;
+ * options_free() frees this copy. Return EXIT_DONE, also if *WORD is something else, or another
+ * code after printing the error: if *WORD is ambiguous.
+ */
+static int expand_option(const struct command *command, struct options *options, char **word)
+{
+	const char *written = *word + strspn(*word, "-"), *name;
+	const size_t bytes = strcspn(written, "=");
+	struct abbreviation found;
+	char *expanded, **kept;
+
+	if (**word != '-' || !*written)
+		return EXIT_DONE;
+	found = abbreviated_flag(command, written, bytes);
+	if (abbreviation_is_ambiguous(&found)) {
+		say("%s: '%.*s': ambiguous option: %s", command->name,
+		    (int)(written - *word + (ptrdiff_t)bytes), *word, found.list);
+		return EXIT_USAGE;
+	}
+	name = strcmp(written, "?") == 0 ? "help" : abbreviation_name(&found);
+	if (!name || found.is_exact)
+		return EXIT_DONE;
+	kept = array_add(options->expanded, options->n_expanded);
+	if (kept)
+		*kept = NULL;
+	if (!kept || asprintf(&expanded, "--%s%s", name, written + bytes) < 0) {
+		say("out of memory");
+		return EXIT_FAILED;
+	}
+	*word = *kept = expanded;
+	return EXIT_DONE;
+}
+
 /*
  * Take the next word as the optional value of FLAG: "--count NAME" means "--count=NAME". If the
  * next word is a number, it is a process id instead. But after --stack, a number could be the value
@@ -633,9 +681,13 @@ static int parse_options(const struct command *command, int argc, char **argv,
 	int code = EXIT_DONE;
 
 	while (code == EXIT_DONE) {
-		int at = optind, index = -1;
-		int flag = getopt_long_only(argc, argv, "+:", flags, &index);
+		int at = optind, index = -1, flag;
 
+		if (at < argc)
+			code = expand_option(command, options, &argv[at]);
+		if (code != EXIT_DONE)
+			return code;
+		flag = getopt_long_only(argc, argv, "+:", flags, &index);
 		if (flag < 0 && optind < argc && strcmp(argv[optind - 1], "--") != 0) {
 			argv[(*n_words)++] = argv[optind++];
 			continue;
@@ -689,6 +741,11 @@ static void options_free(struct options *options)
 {
 	ocp_actions_free(options->actions);
 	measure_request_free(&options->request);
+	for (size_t i = 0; i < options->n_expanded; i++)
+		free(options->expanded[i]);
+	free(options->expanded);
+	options->expanded = NULL;
+	options->n_expanded = 0;
 	free(options->pids);
 	options->actions = NULL;
 	options->pids = NULL;
