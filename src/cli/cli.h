@@ -62,6 +62,7 @@ struct options {
 	bool csv;
 	struct table_view view;
 	bool time_of_day;	   /* print the time of day of reports, hits and slow pairs */
+	const char *output;	   /* the value of -o; NULL: not given */
 	const char *keep;	   /* the value of --keep; NULL: not given */
 	enum engine_choice engine; /* the value of --engine */
 	bool json, verbose, quiet, help, version;

@@ -347,6 +347,12 @@ int measure_options_check(const struct command *command, const struct options *o
 		code = check_engine(command, options);
 	if (code != EXIT_DONE)
 		return code;
+	if (options->output && !measures)
+		return say_usage(command, "-o '%s': requires --count, --time or --print",
+				 options->output);
+	if (options->output && options->keep)
+		return say_usage(command, "--keep excludes -o: `read` and `detach` print the "
+					  "totals");
 	if (options->keep && !measures)
 		return say_usage(command, "--keep needs --count=NAME or --time START,STOP");
 	if (options->keep && (options->for_ns || options->interval_ns || options->json ||

@@ -326,6 +326,7 @@ enum flag {
 	FLAG_JSON,
 	FLAG_KEPT,
 	FLAG_MEASURE,
+	FLAG_OUTPUT,
 	FLAG_OWN,
 	FLAG_PID,
 	FLAG_QUIET,
@@ -396,6 +397,7 @@ static const struct option flags[] = {
 	{ "live", no_argument, NULL, FLAG_OWN },
 	{ "memprof", optional_argument, NULL, FLAG_OWN },
 	{ "memtrace", required_argument, NULL, FLAG_OWN },
+	{ "o", required_argument, NULL, FLAG_OUTPUT },
 	{ "off-cpu", no_argument, NULL, FLAG_OWN },
 	/*
 	 * "pid" precedes "p": if two names are equally close to a misspelled flag, the first is
@@ -460,6 +462,17 @@ static int set_file(const struct command *command, struct options *options, cons
 	if (*file)
 		return say_usage(command, "%s%s: given twice", flag_dashes(command, flag), flag);
 	*file = optarg;
+	return EXIT_DONE;
+}
+
+/* Take the value of -o. */
+static int set_output(const struct command *command, struct options *options)
+{
+	if (options->output)
+		return say_usage(command, "-o: given twice");
+	if (!*optarg)
+		return say_usage(command, "-o: the name of the file is empty");
+	options->output = optarg;
 	return EXIT_DONE;
 }
 
@@ -546,6 +559,8 @@ static int apply_flag(const struct command *command, struct options *options, in
 		if (command->owns_engine && strcmp(name, "engine") == 0)
 			return command->set_own(command, options, name, optarg);
 		return measure_options_add(command, options, name, optarg);
+	case FLAG_OUTPUT:
+		return set_output(command, options);
 	case FLAG_OWN:
 		return command->set_own(command, options, name, optarg);
 	case FLAG_TABLE:

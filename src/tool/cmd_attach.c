@@ -7,6 +7,7 @@
  */
 #include "tool/measure_limit.h"
 #include "tool/measure_session.h"
+#include "tool/output_file.h"
 #include "cli/session.h"
 #include "tool/commands.h"
 
@@ -219,6 +220,7 @@ static int run_with(struct options *options, struct opened *opened)
 	struct measure_session measure = { 0 };
 	struct workload workload = { 0 };
 	struct session session = { 0 };
+	struct output_file output = { 0 };
 	int code = open_all(options, opened);
 	/*
 	 * With --exe, later processes are measured too, so the session does not end with the
@@ -230,6 +232,9 @@ static int run_with(struct options *options, struct opened *opened)
 		return code;
 	if (!options_measure(options) && !is_temporary(options))
 		return update_all(options, opened);
+	code = output_file_begin(&output, options);
+	if (code != EXIT_DONE)
+		return code;
 	code = open_session(opened, n_awaited, &session);
 	if (code == EXIT_DONE && options->n_args)
 		code = session_hold_workload(&session, &workload, options->args);
@@ -241,6 +246,7 @@ static int run_with(struct options *options, struct opened *opened)
 	if (code == EXIT_DONE)
 		code = do_all(options, opened, &session, &measure);
 	measure_close(&measure);
+	code = output_file_end(&output, code);
 	session_await_workload(&session);
 	session_close(&session);
 	workload_close(&workload);
