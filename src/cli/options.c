@@ -20,6 +20,7 @@
 #include "base/abbreviation.h"
 #include "base/array.h"
 #include "base/suggest.h"
+#include "cli/progress.h"
 
 /* ---- actions -------------------------------------------------------------------------------- */
 
@@ -824,6 +825,7 @@ int run_command(const struct command *command, int argc, char **argv)
 		code = options_find_process(command, &options);
 	if (code == EXIT_DONE && !options.help && !options.version)
 		code = command->run(&options);
+	progress_end();
 	options_free(&options);
 	ocp_ctx_free(options.ctx);
 	return code;

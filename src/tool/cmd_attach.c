@@ -8,6 +8,7 @@
 #include "tool/measure_limit.h"
 #include "tool/measure_session.h"
 #include "tool/output_file.h"
+#include "cli/progress.h"
 #include "cli/session.h"
 #include "tool/commands.h"
 
@@ -121,6 +122,7 @@ static int wait_for_end(const struct options *options, struct session *session)
 	int64_t until_ns = INT64_MAX;
 	int code = EXIT_DONE;
 
+	progress_end();
 	if (session->workload)
 		code = workload_start(session->workload);
 	else
@@ -221,13 +223,15 @@ static int run_with(struct options *options, struct opened *opened)
 	struct workload workload = { 0 };
 	struct session session = { 0 };
 	struct output_file output = { 0 };
-	int code = open_all(options, opened);
+	int code;
 	/*
 	 * With --exe, later processes are measured too, so the session does not end with the
 	 * current ones.
 	 */
 	const size_t n_awaited = options_measure(options) && options->exe ? 0 : options->n_pids;
 
+	progress_begin(options, "reading");
+	code = open_all(options, opened);
 	if (code != EXIT_DONE)
 		return code;
 	if (!options_measure(options) && !is_temporary(options))
@@ -236,10 +240,15 @@ static int run_with(struct options *options, struct opened *opened)
 	if (code != EXIT_DONE)
 		return code;
 	code = open_session(opened, n_awaited, &session);
+	/* The command is forked: no thread of this process may run meanwhile. */
+	if (options->n_args)
+		progress_end();
 	if (code == EXIT_DONE && options->n_args)
 		code = session_hold_workload(&session, &workload, options->args);
-	if (code == EXIT_DONE && options_measure(options))
+	if (code == EXIT_DONE && options_measure(options)) {
+		progress_begin(options, "reading");
 		code = open_measure(options, opened, &measure);
+	}
 	/* Show no progress line: the command may write to the terminal, too. */
 	if (options->n_args)
 		measure.progress = false;

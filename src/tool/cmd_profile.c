@@ -26,6 +26,7 @@
 #include "profile/formats/profile_reader.h"
 #include "tool/profile_files.h"
 #include "tool/profile_output.h"
+#include "cli/progress.h"
 #include "cli/session.h"
 
 /* ---- the report at the end: files and standard output --------------------------------------- */
@@ -572,12 +573,15 @@ static int report_profile(struct profile_session *s)
 	struct profile_report what = report_of(s->options, s->own, title);
 	struct profile_reading reading;
 	struct profile profile;
-	int err = profiler_read(s->profiler, &reading);
+	int err;
 
+	progress_begin(s->options, "naming the functions of");
+	err = profiler_read(s->profiler, &reading);
 	if (err)
 		return err;
 	err = profile_make(s->options->ctx, &reading, s->names, &s->spec, &profile);
 	profile_reading_free(&reading);
+	progress_end();
 	if (err)
 		return err;
 	profile.start_ns = s->start_time_ns;
@@ -641,6 +645,7 @@ static int run_profile_session(struct profile_session *s, struct session *sessio
 	clock_gettime(CLOCK_REALTIME, &now);
 	s->start_time_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 	s->start_ns = s->cost_since_ns = profiler_start_ns(s->profiler);
+	progress_end();
 	say_what_is_sampled(s);
 	ending = take_samples(s, session);
 	profiler_stop(s->profiler);
@@ -666,6 +671,7 @@ static int profile_with(struct options *options, const struct profile_options *o
 
 	s.spec.pid = options->pid;
 	s.spec.exe = options->exe;
+	progress_begin(options, "reading");
 	err = profile_file_check(options->ctx, own->html);
 	if (!err)
 		err = profile_file_check(options->ctx, own->pprof);

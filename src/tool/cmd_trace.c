@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tool/measure_session.h"
 #include "tool/output_file.h"
+#include "cli/progress.h"
 #include "tool/commands.h"
 
 #include <errno.h>
@@ -105,6 +106,7 @@ static int trace_and_measure(struct options *options, char **argv)
 
 	if (code != EXIT_DONE)
 		return code;
+	progress_begin(options, "reading");
 	err = ocp_trace_held(options->ctx, options->prog, argv, actions, &proc);
 	if (err)
 		return output_file_end(&output, say_error(options->ctx, err));

@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/plural.h"
 #include "cli/cli.h"
+#include "cli/progress.h"
 #include "change/inside/inside.h"
 #include "measure/meter.h"
 #include "measure/slower.h"
@@ -701,6 +702,7 @@ int measure_attach(struct measure_session *s)
 	err = ocp_meter_attach(s->meter);
 	if (err)
 		return say_error(options->ctx, err);
+	progress_end();
 	s->start_ns = session_now_ns();
 	if (!options->keep && look_at_shares(s) != NOT_ENDED) {
 		ocp_meter_detach(s->meter);

@@ -316,6 +316,44 @@ test_abbreviations() {
 	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
 }
 
+# ---- progress -----------------------------------------------------------------------------------
+
+# Run the tool on a terminal; its file /proc/TARGET/maps takes three seconds to open. What it says is in $TMP/shown.
+slowly() { # ARG...
+	script -qec "strace -f -qq -o /dev/null -P /proc/$TARGET/maps -e trace=openat \
+		-e inject=openat:delay_enter=3000000:when=1 $TOOL $*" /dev/null >"$TMP/shown"
+}
+
+# What takes long says so on a terminal, at once; the line is erased before the data.
+test_progress() {
+	local command progress data seen
+	need_root
+	need_command strace script
+	start_loop "$(own_copy "$LOOP")"
+	for command in "attach -pid $TARGET --count --for 50ms" "attach -pid $TARGET -enable alpha" \
+		"functions -pid $TARGET Loop" "profile -pid $TARGET --for 50ms"; do
+		slowly "$command"
+		seen=$(<"$TMP/shown")
+		matches "$seen" $'\r\e\\[K'"reading pid $TARGET: 0\\.[5-9] s" "$command"
+		# Behind the last line of progress comes the code that erases it.
+		progress=${seen##*reading pid "$TARGET": }
+		matches "$progress" $'^[0-9.]+ s\r\e\\[K' "the end of the progress of $command"
+		data=${progress#*$'\e[K'}
+		[[ $command != functions* ]] || matches "$data" "Loop" "$command"
+		[[ $command != "attach "*count* ]] || matches "$data" "alpha +[0-9]+" "$command"
+	done
+	"$TOOL" attach -pid "$TARGET" -disable alpha
+	# Neither with -quiet, nor for a script.
+	slowly "attach -pid $TARGET --count --for 50ms -q"
+	! has_text "$TMP/shown" "reading" || fail "with -q: $(<"$TMP/shown")"
+	slowly "attach -pid $TARGET --count --for 50ms 2>$TMP/err"
+	! has_text "$TMP/err" "reading" || fail "in a file: $(<"$TMP/err")"
+	# An error ends the progress, too.
+	slowly "attach -pid $TARGET --count=nosuch" || :
+	matches "$(<"$TMP/shown")" $'\r\e\\[Kocaml-probes: .*no such probe'
+	eq "$("$TOOL" doctor -pid "$TARGET")$(on)" "" "what is left"
+}
+
 # ---- processes and programs, as they are typed --------------------------------------------------
 
 # Every way to name a process, in the commands that switch and in those that look.
