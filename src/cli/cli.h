@@ -28,6 +28,7 @@ enum exit_code {
 	EXIT_GONE = 5,	      /* there is no such process, or the process exited too early */
 	EXIT_BUSY = 6,	      /* another program traces the process, or the process does not stop */
 	EXIT_OVER_BUDGET = 7, /* measuring exceeded --budget and was stopped */
+	EXIT_NOT_MET = 8,     /* what --fail-above or --assert demands does not hold */
 };
 
 /* Which rows of counts and pairs a table shows, and in which order. */

@@ -371,6 +371,7 @@ static const struct option flags[] = {
 	{ "events", required_argument, NULL, FLAG_OWN },
 	{ "exe", required_argument, NULL, FLAG_FILE },
 	{ "f", no_argument, NULL, FLAG_FORCE },
+	{ "fail-above", required_argument, NULL, FLAG_OWN },
 	{ "filter", required_argument, NULL, FLAG_MEASURE },
 	{ "fix", optional_argument, NULL, FLAG_FIX },
 	{ "folded", no_argument, NULL, FLAG_OWN },
