@@ -34,6 +34,8 @@ enum exit_code {
 /* Which rows of counts and pairs a table shows, and in which order. */
 enum row_order { ORDER_NAME, ORDER_HITS, ORDER_P99 };
 
+struct assertion;
+
 struct table_view {
 	size_t top; /* rows to show; 0: all of them */
 	enum row_order order;
@@ -70,6 +72,8 @@ struct options {
 	bool sites, fix, wait, kept, follow;
 	int64_t for_ns, interval_ns; /* 0: not given */
 	void *own;		     /* data that the command's set_own fills in */
+	struct assertion *asserts;   /* the values of --assert */
+	size_t n_asserts;
 	/* Abbreviated options with their full names; values of options point into these texts. */
 	char **expanded;
 	size_t n_expanded;
@@ -200,6 +204,9 @@ int measure_options_add(const struct command *command, struct options *options, 
 int measure_options_check_program(const struct command *command, const struct options *options);
 /* Return true if OPTIONS request a measurement. */
 bool options_measure(const struct options *options);
+/* Return true if REQUEST times the pair or the calls that ASSERTION is about. */
+bool measure_request_times(const struct measure_request *request,
+			   const struct assertion *assertion);
 /*
  * Check the options for measuring against each other. Return EXIT_DONE, or EXIT_USAGE after
  * printing the error.

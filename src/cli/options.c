@@ -21,6 +21,7 @@
 #include "base/array.h"
 #include "base/suggest.h"
 #include "cli/progress.h"
+#include "measure/assertion.h"
 
 /* ---- actions -------------------------------------------------------------------------------- */
 
@@ -341,6 +342,7 @@ enum flag {
 static const struct option flags[] = {
 	{ "all", no_argument, NULL, FLAG_TABLE },
 	{ "alloc", no_argument, NULL, FLAG_OWN },
+	{ "assert", required_argument, NULL, FLAG_MEASURE },
 	{ "atomically", no_argument, NULL, FLAG_ATOMICALLY },
 	{ "budget", required_argument, NULL, FLAG_MEASURE },
 	{ "batch", required_argument, NULL, FLAG_OWN },
@@ -758,6 +760,11 @@ static void options_free(struct options *options)
 {
 	ocp_actions_free(options->actions);
 	measure_request_free(&options->request);
+	for (size_t i = 0; i < options->n_asserts; i++)
+		assertion_free(&options->asserts[i]);
+	free(options->asserts);
+	options->asserts = NULL;
+	options->n_asserts = 0;
 	for (size_t i = 0; i < options->n_expanded; i++)
 		free(options->expanded[i]);
 	free(options->expanded);
