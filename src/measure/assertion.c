@@ -208,7 +208,7 @@ static enum verdict compare(const struct assertion *a, double low, double high)
 static void find_quantile(const struct ocp_pair *pair, unsigned int permille, double *low,
 			  double *high)
 {
-	/* The number of times that do not exceed the quantile, rounded up without a division of n. */
+	/* The number of times that do not exceed the quantile: permille of n, rounded up. */
 	const uint64_t n = pair->count;
 	const uint64_t rank =
 		n - (n / 1000 * (1000 - permille) + n % 1000 * (1000 - permille) / 1000);

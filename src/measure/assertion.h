@@ -41,7 +41,10 @@ void assertion_free(struct assertion *assertion);
 
 /* Return true if ASSERTION is about the duration of calls, false if it is about their number. */
 bool assertion_is_about_time(const struct assertion *assertion);
-/* Return true if the subject of ASSERTION is the pair START,STOP or, if STOP is "", the calls START. */
+/*
+ * Return true if the subject of ASSERTION is the pair START,STOP or, if STOP is "", the calls of
+ * the function START.
+ */
 bool assertion_names_pair(const struct assertion *assertion, const char *start, const char *stop);
 
 enum verdict {

@@ -65,7 +65,7 @@ bool profile_diff_is_within_error(const struct profile_diff *diff,
 	return fabs(points_of(diff, change)) <= profile_diff_error(diff, change);
 }
 
-/* Return by how much the share of FUNCTION itself has grown beyond its sampling error, in points. */
+/* Return how many points the share of FUNCTION itself has grown beyond its sampling error. */
 static double growth_of(const struct profile_diff *diff,
 			const struct profile_diff_function *function)
 {

@@ -139,8 +139,9 @@ static int print_diff_table(struct ocp_ctx *ctx, struct profile *before, struct 
 static int check_growth(struct ocp_ctx *ctx, struct profile_report *report,
 			const struct profile_diff *diff)
 {
-	const struct profile_diff_function *worst[3];
-	const size_t max = sizeof(worst) / sizeof(*worst);
+	enum { MAX_NAMED = 3 };
+	const struct profile_diff_function *worst[MAX_NAMED];
+	const size_t max = MAX_NAMED;
 	size_t bytes, n;
 	FILE *text;
 

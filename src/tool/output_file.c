@@ -15,7 +15,7 @@ int output_file_begin(struct output_file *output, const struct options *options)
 	err = profile_file_open(options->ctx, options->output, &output->file);
 	if (err)
 		return say_error(options->ctx, err);
-	/* The C library of GNU lets a program assign `stdout`; printf() and puts() use its value. */
+	/* The GNU C library lets a program assign `stdout`, which printf() and puts() use. */
 	fflush(stdout);
 	output->before = stdout;
 	stdout = profile_file_stream(output->file);

@@ -18,8 +18,8 @@ struct output_file {
 };
 
 /*
- * Begin to write to the file of -o in OPTIONS; without -o, do nothing. Until output_file_end(), the variable
- * `stdout` is the stream of the file, while descriptor 1, which other programs inherit, is
+ * Begin to write to the file of -o in OPTIONS; without -o, do nothing. Until output_file_end(), the
+ * variable `stdout` is the stream of the file, while descriptor 1, which other programs inherit, is
  * unchanged. Returns EXIT_DONE, or another code after printing the error.
  */
 int output_file_begin(struct output_file *output, const struct options *options);

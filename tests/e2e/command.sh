@@ -81,7 +81,7 @@ test_output_in_a_file() {
 		expected_hits >"$TMP/books"
 		while read -r name hits; do
 			case $format in
-			--json) has_text "$TMP/counts" "\"name\":\"$name\",\"hits\":$hits[,}]" ;;
+			--json) has_text "$TMP/counts" "\"name\":\"$name\",\"hits\":${hits}[,}]" ;;
 			--csv) has_text "$TMP/counts" ",$name,([^"$'\n'"]*,)?$hits," ;;
 			*) has_text "$TMP/counts" $'\n'"$name +$hits " ;;
 			esac || fail "$name $hits: $(<"$TMP/counts")"
