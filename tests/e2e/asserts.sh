@@ -132,6 +132,7 @@ test_wrong_assertions() {
 		refused "^ocaml-probes: --assert 'count\(nosuch\) == 5': 'nosuch' is not counted$" 'count(nosuch) == 5' --count --engine "$engine"
 		refused "'step_stop' is not counted$" 'count(step_stop) == 5' --count=call_start,call_stop --engine "$engine"
 	done
+	check_error 2 "'nosuch' is not counted$" attach "$TARGET" --count --engine auto --assert 'count(nosuch) == 5' --for 50ms
 	[[ ! -e $TMP/started ]] || fail "the command was started"
 	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
 }
