@@ -250,6 +250,33 @@ assert data["samples"] == [100, 10], data["samples"]
 PY
 }
 
+# What is within the sampling error is grey in the graph and in the list, and says so.
+test_noise_on_the_page() {
+	need_command chromium chromedriver
+	/usr/bin/python3 -c 'import selenium' 2>/dev/null || skip "python3-selenium is not installed"
+	make_two
+	diff_of "$TMP/old.json" "$TMP/new.json" --html "$TMP/diff.html" -q >/dev/null
+	HOME=$TMP PYTHONPATH=$ROOT/tests/e2e holds /usr/bin/python3 -B - "$TMP/diff.html" <<'PY'
+import sys
+from web_lib import Page, equal
+page = Page(None, "file://" + sys.argv[1], "ready", ["--force-prefers-reduced-motion"])
+boxes = {name: (fill, title) for name, fill, title in page.js("""
+    return [...document.querySelectorAll("#graph g.frame")].map((g) =>
+        [g.__data__.data.name, g.querySelector("rect").getAttribute("fill"), g.querySelector("title").textContent]);""")}
+equal({name: boxes[name][0] for name in ("work", "A.f", "A.g")},
+      {"work": "var(--more-2)", "A.f": "var(--less-2)", "A.g": "var(--all-0)"}, "colours")
+equal({name: "within the sampling error" in boxes[name][1] for name in ("work", "A.f", "A.g")},
+      {"work": False, "A.f": False, "A.g": True}, "titles")
+rows = page.js("""
+    return [...document.querySelectorAll("#functions tr:has(th button)")].map((row) =>
+        [row.querySelector("th").textContent, row.querySelector("th").className, row.querySelector(".noise")?.textContent ?? ""]);""")
+marked = {(name, kind.split()[-1]): noise != "" for name, kind, noise in rows}
+equal({key: marked[key] for key in (("work", "c"), ("A.g", "ocaml"), ("A.f", "ocaml"))},
+      {("work", "c"): False, ("A.g", "ocaml"): True, ("A.f", "ocaml"): True}, f"the list: {rows}")
+page.driver.quit()
+PY
+}
+
 # The file must be refused with STATUS 2 and this sentence, whether it is the old or the new one.
 refuses() { # MESSAGE CONTENT
 	printf '%b' "$2" >"$TMP/bad"
