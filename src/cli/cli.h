@@ -28,10 +28,13 @@ enum exit_code {
 	EXIT_GONE = 5,	      /* there is no such process, or the process exited too early */
 	EXIT_BUSY = 6,	      /* another program traces the process, or the process does not stop */
 	EXIT_OVER_BUDGET = 7, /* measuring exceeded --budget and was stopped */
+	EXIT_NOT_MET = 8,     /* what --fail-above or --assert demands does not hold */
 };
 
 /* Which rows of counts and pairs a table shows, and in which order. */
 enum row_order { ORDER_NAME, ORDER_HITS, ORDER_P99 };
+
+struct assertion;
 
 struct table_view {
 	size_t top; /* rows to show; 0: all of them */
@@ -62,12 +65,18 @@ struct options {
 	bool csv;
 	struct table_view view;
 	bool time_of_day;	   /* print the time of day of reports, hits and slow pairs */
+	const char *output;	   /* the value of -o; NULL: not given */
 	const char *keep;	   /* the value of --keep; NULL: not given */
 	enum engine_choice engine; /* the value of --engine */
 	bool json, verbose, quiet, help, version;
 	bool sites, fix, wait, kept, follow;
 	int64_t for_ns, interval_ns; /* 0: not given */
 	void *own;		     /* data that the command's set_own fills in */
+	struct assertion *asserts;   /* the values of --assert */
+	size_t n_asserts;
+	/* Abbreviated options with their full names; values of options point into these texts. */
+	char **expanded;
+	size_t n_expanded;
 };
 
 struct command {
@@ -195,6 +204,9 @@ int measure_options_add(const struct command *command, struct options *options, 
 int measure_options_check_program(const struct command *command, const struct options *options);
 /* Return true if OPTIONS request a measurement. */
 bool options_measure(const struct options *options);
+/* Return true if REQUEST times the pair or the calls that ASSERTION is about. */
+bool measure_request_times(const struct measure_request *request,
+			   const struct assertion *assertion);
 /*
  * Check the options for measuring against each other. Return EXIT_DONE, or EXIT_USAGE after
  * printing the error.

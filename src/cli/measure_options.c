@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "measure/assertion.h"
 #include "measure/stacks.h"
 
 /* Return the exit code for ERR, which is 0 or -ENOMEM. Print a message for -ENOMEM. */
@@ -158,6 +160,15 @@ static int set_once(const struct command *command, const char *flag, char **to, 
 	return code_of(measure_request_set_text(to, value));
 }
 
+static int add_assert(const struct command *command, struct options *options, const char *value)
+{
+	struct assertion *new = array_add(options->asserts, options->n_asserts);
+	const char *why;
+	int err = new ? assertion_parse(value, new, &why) : -ENOMEM;
+
+	return err == -EINVAL ? say_usage(command, "--assert '%s': %s", value, why) : code_of(err);
+}
+
 static int add_count(struct measure_request *request, const char *value)
 {
 	return code_of(value ? items_add_text(&request->counted, value)
@@ -217,6 +228,8 @@ int measure_options_add(const struct command *command, struct options *options, 
 		return set_stack(command, request, value);
 	if (strcmp(name, "engine") == 0)
 		return set_engine(command, options, value);
+	if (strcmp(name, "assert") == 0)
+		return add_assert(command, options, value);
 	if (strcmp(name, "keep") == 0)
 		options->keep = value;
 	else if (strcmp(name, "children") == 0)
@@ -331,6 +344,43 @@ static int check_engine(const struct command *command, const struct options *opt
 	return EXIT_DONE;
 }
 
+bool measure_request_times(const struct measure_request *request, const struct assertion *assertion)
+{
+	for (size_t i = 0; i < request->n_pairs; i++)
+		if (assertion_names_pair(assertion, request->pairs[i].start.text,
+					 request_pair_stop(&request->pairs[i])))
+			return true;
+	return false;
+}
+
+/*
+ * Check what can be checked of the assertions before any process is read: that times are measured,
+ * and that something is counted if numbers are asserted.
+ */
+static int check_asserts(const struct command *command, const struct options *options)
+{
+	for (size_t i = 0; i < options->n_asserts; i++) {
+		const struct assertion *a = &options->asserts[i];
+
+		if (options->keep)
+			return say_usage(command,
+					 "--keep excludes --assert '%s': it is decided by "
+					 "the running tool",
+					 a->text);
+		if (measure_request_times(&options->request, a))
+			continue;
+		if (assertion_is_about_time(a))
+			return say_usage(command, "--assert '%s': no --time measures '%s'", a->text,
+					 a->subject);
+		if (!options->request.counted.n)
+			return say_usage(command,
+					 "--assert '%s': neither --count nor --time "
+					 "measures '%s'",
+					 a->text, a->subject);
+	}
+	return EXIT_DONE;
+}
+
 int measure_options_check(const struct command *command, const struct options *options)
 {
 	const struct measure_request *request = &options->request;
@@ -345,8 +395,16 @@ int measure_options_check(const struct command *command, const struct options *o
 	code = check_request(command, request);
 	if (code == EXIT_DONE)
 		code = check_engine(command, options);
+	if (code == EXIT_DONE)
+		code = check_asserts(command, options);
 	if (code != EXIT_DONE)
 		return code;
+	if (options->output && !measures)
+		return say_usage(command, "-o '%s': requires --count, --time or --print",
+				 options->output);
+	if (options->output && options->keep)
+		return say_usage(command, "--keep excludes -o: `read` and `detach` print the "
+					  "totals");
 	if (options->keep && !measures)
 		return say_usage(command, "--keep needs --count=NAME or --time START,STOP");
 	if (options->keep && (options->for_ns || options->interval_ns || options->json ||

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/sanitize.h"
+#include "cli/progress.h"
 
 static void say_line(const char *prefix, const char *fmt, va_list ap)
 {
@@ -29,6 +30,7 @@ void say(const char *fmt, ...)
 	va_list ap;
 
 	fflush(stdout);
+	progress_hide();
 	va_start(ap, fmt);
 	say_line("ocaml-probes: ", fmt, ap);
 	va_end(ap);
@@ -120,6 +122,7 @@ int say_error(const struct ocp_ctx *ctx, int err)
 
 int say_error_of(const char *operand, const struct ocp_ctx *ctx, int err)
 {
+	progress_end();
 	say("%s%s%s", operand ? operand : "", operand ? ": " : "", ocp_error(ctx));
 	if (ocp_hint(ctx))
 		fprintf(stderr, "hint: %s\n", ocp_hint(ctx));

@@ -3,8 +3,9 @@
  * Parse the command line. A command takes those flags of the table below that its manual page
  * describes (base/help.h).
  *
- * getopt_long_only accepts -flag and --flag. It also accepts abbreviations; this file refuses them,
- * since a new flag could change the meaning of an abbreviation.
+ * getopt_long_only accepts -flag and --flag. It also accepts abbreviations, by rules of its own and
+ * among the flags of all commands. So this file replaces abbreviations before getopt_long_only sees
+ * them, by the rules of base/abbreviation.h and among the flags of the command.
  */
 #include "cli/cli.h"
 
@@ -16,8 +17,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/abbreviation.h"
 #include "base/array.h"
 #include "base/suggest.h"
+#include "cli/progress.h"
+#include "measure/assertion.h"
 
 /* ---- actions -------------------------------------------------------------------------------- */
 
@@ -324,6 +328,7 @@ enum flag {
 	FLAG_JSON,
 	FLAG_KEPT,
 	FLAG_MEASURE,
+	FLAG_OUTPUT,
 	FLAG_OWN,
 	FLAG_PID,
 	FLAG_QUIET,
@@ -337,6 +342,7 @@ enum flag {
 static const struct option flags[] = {
 	{ "all", no_argument, NULL, FLAG_TABLE },
 	{ "alloc", no_argument, NULL, FLAG_OWN },
+	{ "assert", required_argument, NULL, FLAG_MEASURE },
 	{ "atomically", no_argument, NULL, FLAG_ATOMICALLY },
 	{ "budget", required_argument, NULL, FLAG_MEASURE },
 	{ "batch", required_argument, NULL, FLAG_OWN },
@@ -367,6 +373,7 @@ static const struct option flags[] = {
 	{ "events", required_argument, NULL, FLAG_OWN },
 	{ "exe", required_argument, NULL, FLAG_FILE },
 	{ "f", no_argument, NULL, FLAG_FORCE },
+	{ "fail-above", required_argument, NULL, FLAG_OWN },
 	{ "filter", required_argument, NULL, FLAG_MEASURE },
 	{ "fix", optional_argument, NULL, FLAG_FIX },
 	{ "folded", no_argument, NULL, FLAG_OWN },
@@ -395,6 +402,7 @@ static const struct option flags[] = {
 	{ "live", no_argument, NULL, FLAG_OWN },
 	{ "memprof", optional_argument, NULL, FLAG_OWN },
 	{ "memtrace", required_argument, NULL, FLAG_OWN },
+	{ "o", required_argument, NULL, FLAG_OUTPUT },
 	{ "off-cpu", no_argument, NULL, FLAG_OWN },
 	/*
 	 * "pid" precedes "p": if two names are equally close to a misspelled flag, the first is
@@ -460,6 +468,17 @@ static int set_file(const struct command *command, struct options *options, cons
 	if (*file)
 		return say_usage(command, "%s%s: given twice", flag_dashes(command, flag), flag);
 	*file = optarg;
+	return EXIT_DONE;
+}
+
+/* Take the value of -o. */
+static int set_output(const struct command *command, struct options *options)
+{
+	if (options->output)
+		return say_usage(command, "-o: given twice");
+	if (!*optarg)
+		return say_usage(command, "-o: the name of the file is empty");
+	options->output = optarg;
 	return EXIT_DONE;
 }
 
@@ -546,6 +565,8 @@ static int apply_flag(const struct command *command, struct options *options, in
 		if (command->owns_engine && strcmp(name, "engine") == 0)
 			return command->set_own(command, options, name, optarg);
 		return measure_options_add(command, options, name, optarg);
+	case FLAG_OUTPUT:
+		return set_output(command, options);
 	case FLAG_OWN:
 		return command->set_own(command, options, name, optarg);
 	case FLAG_TABLE:
@@ -605,6 +626,52 @@ static int unknown_flag(const struct command *command, const char *written)
 	return EXIT_USAGE;
 }
 
+/* Return the flag of COMMAND that the first BYTES of WRITTEN, without dashes, stand for. */
+static struct abbreviation abbreviated_flag(const struct command *command, const char *written,
+					    size_t bytes)
+{
+	struct abbreviation found = abbreviation_of(written, bytes);
+
+	for (const struct option *flag = flags; flag->name; flag++)
+		if (command_takes(command, flag->name))
+			abbreviation_offer(&found, flag_dashes(command, flag->name), flag->name);
+	return found;
+}
+
+/*
+ * If *WORD is an abbreviated option of COMMAND, replace it by the same option with its full name;
+ * options_free() frees this copy. Return EXIT_DONE, also if *WORD is something else, or another
+ * code after printing the error: if *WORD is ambiguous.
+ */
+static int expand_option(const struct command *command, struct options *options, char **word)
+{
+	const char *written = *word + strspn(*word, "-"), *name;
+	const size_t bytes = strcspn(written, "=");
+	struct abbreviation found;
+	char *expanded, **kept;
+
+	if (**word != '-' || !*written)
+		return EXIT_DONE;
+	found = abbreviated_flag(command, written, bytes);
+	if (abbreviation_is_ambiguous(&found)) {
+		say("%s: '%.*s': ambiguous option: %s", command->name,
+		    (int)(written - *word + (ptrdiff_t)bytes), *word, found.list);
+		return EXIT_USAGE;
+	}
+	name = strcmp(written, "?") == 0 ? "help" : abbreviation_name(&found);
+	if (!name || found.is_exact)
+		return EXIT_DONE;
+	kept = array_add(options->expanded, options->n_expanded);
+	if (kept)
+		*kept = NULL;
+	if (!kept || asprintf(&expanded, "--%s%s", name, written + bytes) < 0) {
+		say("out of memory");
+		return EXIT_FAILED;
+	}
+	*word = *kept = expanded;
+	return EXIT_DONE;
+}
+
 /*
  * Take the next word as the optional value of FLAG: "--count NAME" means "--count=NAME". If the
  * next word is a number, it is a process id instead. But after --stack, a number could be the value
@@ -635,9 +702,13 @@ static int parse_options(const struct command *command, int argc, char **argv,
 	int code = EXIT_DONE;
 
 	while (code == EXIT_DONE) {
-		int at = optind, index = -1;
-		int flag = getopt_long_only(argc, argv, "+:", flags, &index);
+		int at = optind, index = -1, flag;
 
+		if (at < argc)
+			code = expand_option(command, options, &argv[at]);
+		if (code != EXIT_DONE)
+			return code;
+		flag = getopt_long_only(argc, argv, "+:", flags, &index);
 		if (flag < 0 && optind < argc && strcmp(argv[optind - 1], "--") != 0) {
 			argv[(*n_words)++] = argv[optind++];
 			continue;
@@ -691,6 +762,16 @@ static void options_free(struct options *options)
 {
 	ocp_actions_free(options->actions);
 	measure_request_free(&options->request);
+	for (size_t i = 0; i < options->n_asserts; i++)
+		assertion_free(&options->asserts[i]);
+	free(options->asserts);
+	options->asserts = NULL;
+	options->n_asserts = 0;
+	for (size_t i = 0; i < options->n_expanded; i++)
+		free(options->expanded[i]);
+	free(options->expanded);
+	options->expanded = NULL;
+	options->n_expanded = 0;
 	free(options->pids);
 	options->actions = NULL;
 	options->pids = NULL;
@@ -754,6 +835,7 @@ int run_command(const struct command *command, int argc, char **argv)
 		code = options_find_process(command, &options);
 	if (code == EXIT_DONE && !options.help && !options.version)
 		code = command->run(&options);
+	progress_end();
 	options_free(&options);
 	ocp_ctx_free(options.ctx);
 	return code;

@@ -2,6 +2,7 @@
 #include "profile/profile_diff.h"
 #include "base/search.h"
 
+#include <emmintrin.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -14,6 +15,84 @@ static double points_of(const struct profile_diff *diff, const struct profile_ch
 {
 	return profile_share(diff->new_profile, change->new_value) -
 	       profile_share(diff->old_profile, change->old_value);
+}
+
+/*
+ * Return the number of samples of equal value that estimate shares as exactly as the samples of
+ * PROFILE: the square of the sum of the values, divided by the sum of the squares. The values of
+ * the samples of one stack are taken to be equal. For samples at a rate it is their number.
+ */
+static double count_samples(const struct profile *profile)
+{
+	double squares = 0;
+
+	/* The folded form of waits and of allocation has values, and no number of samples. */
+	if (!profile_is_sampled(profile->kind) && !profile->duration_ns)
+		return 0;
+	for (size_t i = 0; i < profile->n; i++) {
+		const struct named_stack *stack = &profile->stacks[i];
+
+		if (stack->value && !stack->samples)
+			return 0;
+		if (stack->value)
+			squares += (double)stack->value * (double)stack->value /
+				   (double)stack->samples;
+	}
+	return squares > 0 ? (double)profile->value * (double)profile->value / squares : 0;
+}
+
+/* Return the square root of X by one instruction: the library does not need libm. */
+static double root_of(double x)
+{
+	return _mm_cvtsd_f64(_mm_sqrt_sd(_mm_setzero_pd(), _mm_set_sd(x)));
+}
+
+double profile_diff_error(const struct profile_diff *diff, const struct profile_change *change)
+{
+	const double n = diff->old_samples, m = diff->new_samples;
+	double p, q;
+
+	if (n <= 0 || m <= 0)
+		return NAN;
+	p = (n * profile_share(diff->old_profile, change->old_value) / 100 + 1) / (n + 2);
+	q = (m * profile_share(diff->new_profile, change->new_value) / 100 + 1) / (m + 2);
+	return 100 * 1.96 * root_of(p * (1 - p) / (n + 2) + q * (1 - q) / (m + 2));
+}
+
+bool profile_diff_is_within_error(const struct profile_diff *diff,
+				  const struct profile_change *change)
+{
+	return fabs(points_of(diff, change)) <= profile_diff_error(diff, change);
+}
+
+/* Return how many points the share of FUNCTION itself has grown beyond its sampling error. */
+static double growth_of(const struct profile_diff *diff,
+			const struct profile_diff_function *function)
+{
+	return function->points - profile_diff_error(diff, &function->self);
+}
+
+size_t profile_diff_grown(const struct profile_diff *diff, double above,
+			  const struct profile_diff_function **worst, size_t max)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < diff->n_functions; i++) {
+		const struct profile_diff_function *function = &diff->functions[i];
+		const double growth = growth_of(diff, function);
+		size_t at;
+
+		if (!(growth > above))
+			continue;
+		at = n < max ? n : max;
+		n++;
+		for (; at && growth_of(diff, worst[at - 1]) < growth; at--)
+			if (at < max)
+				worst[at] = worst[at - 1];
+		if (at < max)
+			worst[at] = function;
+	}
+	return n;
 }
 
 /* Compare for sorting the largest absolute value first. */
@@ -161,6 +240,8 @@ int profile_diff_make(struct ocp_ctx *ctx, const struct profile *old_profile,
 		.old_profile = old_profile,
 		.new_profile = new_profile,
 		.has_times = old_profile->duration_ns && new_profile->duration_ns,
+		.old_samples = count_samples(old_profile),
+		.new_samples = count_samples(new_profile),
 	};
 	if (diff->has_times)
 		diff->scale = (double)new_profile->duration_ns / (double)old_profile->duration_ns;

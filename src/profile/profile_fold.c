@@ -32,7 +32,7 @@ static void fold_repeats(struct named_stack *stack)
 			if (!ends_with_repeat(stack->frames, stack->n, n))
 				continue;
 			memmove(stack->frames + stack->n - 2 * n, stack->frames + stack->n - n,
-				n * sizeof(*stack->frames));
+				n * sizeof(struct named_frame *));
 			stack->n -= n;
 			break;
 		}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shorten the stacks of a profile, for people: what says nothing about the program becomes a frame. */
+/* Shorten the stacks of a profile for people. */
 #ifndef PROFILE_PROFILE_FOLD_H
 #define PROFILE_PROFILE_FOLD_H
 

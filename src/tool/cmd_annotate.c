@@ -19,6 +19,7 @@
 #include "base/array.h"
 #include "base/ctx.h"
 #include "base/search.h"
+#include "cli/progress.h"
 #include "cli/cli.h"
 #include "code/line_places.h"
 #include "code/patterns.h"
@@ -466,8 +467,10 @@ static int annotate(struct options *options, struct code_images *images)
 {
 	struct annotation annotation = { .pid = options->pid, .is_quiet = options->quiet };
 	struct ocp_process *proc = NULL;
-	int code, err = code_images_read(options->ctx, options->pid, images);
+	int code, err;
 
+	progress_begin(options, "reading");
+	err = code_images_read(options->ctx, options->pid, images);
 	if (!err)
 		err = choose_image(options, images, &annotation);
 	if (!err)

@@ -7,6 +7,8 @@
  */
 #include "tool/measure_limit.h"
 #include "tool/measure_session.h"
+#include "tool/output_file.h"
+#include "cli/progress.h"
 #include "cli/session.h"
 #include "tool/commands.h"
 
@@ -120,6 +122,7 @@ static int wait_for_end(const struct options *options, struct session *session)
 	int64_t until_ns = INT64_MAX;
 	int code = EXIT_DONE;
 
+	progress_end();
 	if (session->workload)
 		code = workload_start(session->workload);
 	else
@@ -219,28 +222,40 @@ static int run_with(struct options *options, struct opened *opened)
 	struct measure_session measure = { 0 };
 	struct workload workload = { 0 };
 	struct session session = { 0 };
-	int code = open_all(options, opened);
+	struct output_file output = { 0 };
+	int code;
 	/*
 	 * With --exe, later processes are measured too, so the session does not end with the
 	 * current ones.
 	 */
 	const size_t n_awaited = options_measure(options) && options->exe ? 0 : options->n_pids;
 
+	progress_begin(options, "reading");
+	code = open_all(options, opened);
 	if (code != EXIT_DONE)
 		return code;
 	if (!options_measure(options) && !is_temporary(options))
 		return update_all(options, opened);
+	code = output_file_begin(&output, options);
+	if (code != EXIT_DONE)
+		return code;
 	code = open_session(opened, n_awaited, &session);
+	/* The command is forked: no thread of this process may run meanwhile. */
+	if (options->n_args)
+		progress_end();
 	if (code == EXIT_DONE && options->n_args)
 		code = session_hold_workload(&session, &workload, options->args);
-	if (code == EXIT_DONE && options_measure(options))
+	if (code == EXIT_DONE && options_measure(options)) {
+		progress_begin(options, "reading");
 		code = open_measure(options, opened, &measure);
+	}
 	/* Show no progress line: the command may write to the terminal, too. */
 	if (options->n_args)
 		measure.progress = false;
 	if (code == EXIT_DONE)
 		code = do_all(options, opened, &session, &measure);
 	measure_close(&measure);
+	code = output_file_end(&output, code);
 	session_await_workload(&session);
 	session_close(&session);
 	workload_close(&workload);

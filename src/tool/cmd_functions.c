@@ -11,6 +11,7 @@
 
 #include "base/str_regexp.h"
 #include "base/suggest.h"
+#include "cli/progress.h"
 #include "cli/cli.h"
 #include "code/code_file.h"
 #include "code/functions.h"
@@ -397,6 +398,7 @@ static int list_functions(struct function_listing *listing)
 	const struct options *options = listing->options;
 	int err = 0;
 
+	progress_begin(options, "reading");
 	if (listing->pattern)
 		err = str_regexp_new(options->ctx, listing->pattern, &listing->re);
 	if (!err)
@@ -410,6 +412,7 @@ static int list_functions(struct function_listing *listing)
 	if (err)
 		return say_error(options->ctx, err);
 	qsort(listing->rows, listing->n, sizeof(*listing->rows), compare_function_rows);
+	progress_end();
 	if (options->json)
 		functions_print_json(listing->rows, listing->n,
 				     options->pid ? listing->images.exe_path : options->prog,

@@ -27,6 +27,7 @@
 #include "profile/profile_fold.h"
 #include "tool/profile_files.h"
 #include "tool/profile_output.h"
+#include "cli/progress.h"
 #include "cli/session.h"
 
 /* ---- the report at the end: files and standard output --------------------------------------- */
@@ -41,6 +42,8 @@ struct profile_report {
 	bool by_leaf;		/* in tables, words belong to the innermost functions */
 	bool is_unfolded;	/* in tables, functions of libraries are not folded */
 	struct profile *before; /* older profile to compare with; NULL: none */
+	double fail_above;	/* points; negative: growth is no failure */
+	char *failure;		/* set to a message if a function has grown too much */
 };
 
 /* The data for the functions that write files. */
@@ -133,8 +136,44 @@ static int print_diff_table(struct ocp_ctx *ctx, struct profile *before, struct 
 	return err;
 }
 
-static int report_diff(struct ocp_ctx *ctx, const struct profile_report *report,
-		       struct profile *profile)
+/*
+ * Set the `failure` of REPORT if the share of a function has grown by more than --fail-above. Name
+ * the functions that have grown most. Return 0 or a negative errno.
+ */
+static int check_growth(struct ocp_ctx *ctx, struct profile_report *report,
+			const struct profile_diff *diff)
+{
+	enum { MAX_NAMED = 3 };
+	const struct profile_diff_function *worst[MAX_NAMED];
+	const size_t max = MAX_NAMED;
+	size_t bytes, n;
+	FILE *text;
+
+	if (report->fail_above < 0)
+		return 0;
+	if (diff->old_samples <= 0 || diff->new_samples <= 0)
+		return ctx_error(ctx, -EINVAL,
+				 "--fail-above: nothing is decided: the number of samples is %s",
+				 diff->new_profile->samples ? "not known" : "0");
+	n = profile_diff_grown(diff, report->fail_above, worst, max);
+	if (!n)
+		return 0;
+	text = open_memstream(&report->failure, &bytes);
+	if (!text)
+		return ctx_no_memory(ctx);
+	fprintf(text, "--fail-above %g: %zu function%s grown by more beyond the sampling error: ",
+		report->fail_above, n, n == 1 ? " has" : "s have");
+	for (size_t i = 0; i < n && i < max; i++)
+		fprintf(text, "%s%s (%.1f%% to %.1f%%: %+.1f, error %.1f)", i ? ", " : "",
+			worst[i]->frame->function,
+			profile_share(diff->old_profile, worst[i]->self.old_value),
+			profile_share(diff->new_profile, worst[i]->self.new_value),
+			worst[i]->points, profile_diff_error(diff, &worst[i]->self));
+	fputs(n > max ? ", ..." : "", text);
+	return fclose(text) ? ctx_no_memory(ctx) : 0;
+}
+
+static int report_diff(struct ocp_ctx *ctx, struct profile_report *report, struct profile *profile)
 {
 	struct profile_diff diff;
 	int err;
@@ -144,7 +183,9 @@ static int report_diff(struct ocp_ctx *ctx, const struct profile_report *report,
 
 	if (err)
 		return err;
-	err = write_files(ctx, report, &(struct page){ profile, &diff, report->title });
+	err = check_growth(ctx, report, &diff);
+	if (!err)
+		err = write_files(ctx, report, &(struct page){ profile, &diff, report->title });
 	if (!err && report->form == PROFILE_JSON)
 		profile_diff_print_json(&diff);
 	else if (!err && report->form == PROFILE_FOLDED)
@@ -156,7 +197,7 @@ static int report_diff(struct ocp_ctx *ctx, const struct profile_report *report,
 }
 
 /* Write the files, then the standard output. This changes PROFILE. */
-static int profile_report(struct ocp_ctx *ctx, const struct profile_report *report,
+static int profile_report(struct ocp_ctx *ctx, struct profile_report *report,
 			  struct profile *profile)
 {
 	int err;
@@ -206,6 +247,7 @@ struct profile_options {
 	bool folded, by_leaf, is_unfolded, has_hz;
 	const char *engine;	  /* "bpf" or "ptrace"; NULL: ptrace where BPF is not permitted */
 	const char *html, *pprof; /* files to write; NULL: none */
+	double fail_above;	  /* points; negative: not given */
 	const char *diff;	  /* file of an older profile; NULL: compare with nothing */
 };
 
@@ -231,6 +273,7 @@ struct profile_session {
 	bool is_over_budget;
 	bool is_foreign; /* no OCaml code in any process */
 	bool is_empty;	 /* no samples */
+	int growth_code; /* EXIT_NOT_MET if a function has grown by more than --fail-above */
 };
 
 /* ---- options -------------------------------------------------------------------------------- */
@@ -262,6 +305,23 @@ static int set_hz(const struct command *command, struct profile_options *own, co
 	return EXIT_DONE;
 }
 
+static int set_fail_above(const struct command *command, struct profile_options *own,
+			  const char *value)
+{
+	char *end;
+	double points;
+
+	if (own->fail_above >= 0)
+		return say_usage(command, "--fail-above: given twice");
+	points = strtod(value, &end);
+	/* Written so that NaN, which compares false, is rejected. */
+	if (end == value || (*end && strcmp(end, "%") != 0) || !(points >= 0 && points <= 100))
+		return say_usage(command, "--fail-above '%s': not a number of points from 0 to 100",
+				 value);
+	own->fail_above = points;
+	return EXIT_DONE;
+}
+
 static int set_profile_engine(const struct command *command, struct profile_options *own,
 			      const char *value)
 {
@@ -274,7 +334,8 @@ static int set_profile_engine(const struct command *command, struct profile_opti
 static struct profile_options *profile_options_of(struct options *options)
 {
 	static struct profile_options own = {
-		.spec = { .kind = PROFILE_CPU, .hz = DEFAULT_HZ, .max_processes = MAX_PROCESSES }
+		.spec = { .kind = PROFILE_CPU, .hz = DEFAULT_HZ, .max_processes = MAX_PROCESSES },
+		.fail_above = -1,
 	};
 
 	options->own = &own;
@@ -304,6 +365,8 @@ static int set_profile_option(const struct command *command, struct options *opt
 		return profile_file_set(command, name, value, &own->pprof);
 	if (strcmp(name, "diff") == 0)
 		return profile_file_set(command, name, value, &own->diff);
+	if (strcmp(name, "fail-above") == 0)
+		return set_fail_above(command, own, value);
 	if (strcmp(name, "leaf") == 0)
 		own->by_leaf = true;
 	else if (strcmp(name, "unfold") == 0)
@@ -368,6 +431,8 @@ static int check_options(const struct options *options, const struct profile_opt
 		return say_usage(&command_profile, "--folded and --json are mutually exclusive");
 	if (own->spec.by_thread && own->diff)
 		return say_usage(&command_profile, "--by-thread and --diff are mutually exclusive");
+	if (own->fail_above >= 0 && !own->diff)
+		return say_usage(&command_profile, "--fail-above needs --diff");
 	if (own->by_leaf &&
 	    (own->spec.kind != PROFILE_WORDS || own->folded || options->json || own->diff))
 		return say_usage(&command_profile, "--leaf: only for the table of --alloc");
@@ -576,8 +641,19 @@ static struct profile_report report_of(const struct options *options,
 					.pprof = own->pprof,
 					.title = title,
 					.quiet = options->quiet,
+					.fail_above = own->fail_above,
 					.by_leaf = own->by_leaf,
 					.is_unfolded = own->is_unfolded };
+}
+
+/* If a function has grown too much, say so and return EXIT_NOT_MET, otherwise EXIT_DONE. */
+static int say_growth(struct profile_report *report)
+{
+	if (!report->failure)
+		return EXIT_DONE;
+	say("%s", report->failure);
+	free(report->failure);
+	return EXIT_NOT_MET;
 }
 
 static int report_profile(struct profile_session *s)
@@ -586,12 +662,15 @@ static int report_profile(struct profile_session *s)
 	struct profile_report what = report_of(s->options, s->own, title);
 	struct profile_reading reading;
 	struct profile profile;
-	int err = profiler_read(s->profiler, &reading);
+	int err;
 
+	progress_begin(s->options, "naming the functions of");
+	err = profiler_read(s->profiler, &reading);
 	if (err)
 		return err;
 	err = profile_make(s->options->ctx, &reading, s->names, &s->spec, &profile);
 	profile_reading_free(&reading);
+	progress_end();
 	if (err)
 		return err;
 	profile.start_ns = s->start_time_ns;
@@ -606,6 +685,7 @@ static int report_profile(struct profile_session *s)
 	if (s->own->diff)
 		what.before = &s->old.profile;
 	err = profile_report(s->options->ctx, &what, &profile);
+	s->growth_code = say_growth(&what);
 	s->is_empty = !profile.samples;
 	if (s->is_empty && !s->options->quiet)
 		say("no samples: %s", profile_empty_text(s->own->spec.kind));
@@ -655,6 +735,7 @@ static int run_profile_session(struct profile_session *s, struct session *sessio
 	clock_gettime(CLOCK_REALTIME, &now);
 	s->start_time_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 	s->start_ns = s->cost_since_ns = profiler_start_ns(s->profiler);
+	progress_end();
 	say_what_is_sampled(s);
 	ending = take_samples(s, session);
 	profiler_stop(s->profiler);
@@ -669,7 +750,7 @@ static int run_profile_session(struct profile_session *s, struct session *sessio
 		return say_error(s->options->ctx, err);
 	if (s->is_empty && s->is_foreign)
 		return EXIT_FAILED;
-	return s->is_over_budget ? EXIT_OVER_BUDGET : EXIT_DONE;
+	return s->is_over_budget ? EXIT_OVER_BUDGET : s->growth_code;
 }
 
 static int profile_with(struct options *options, const struct profile_options *own)
@@ -680,6 +761,7 @@ static int profile_with(struct options *options, const struct profile_options *o
 
 	s.spec.pid = options->pid;
 	s.spec.exe = options->exe;
+	progress_begin(options, "reading");
 	err = profile_file_check(options->ctx, own->html);
 	if (!err)
 		err = profile_file_check(options->ctx, own->pprof);
@@ -718,7 +800,7 @@ static int compare_files(struct options *options, const struct profile_options *
 	struct read_profile before = { 0 }, now;
 	char title[2 * PATH_MAX + 64] = "";
 	struct profile_report what = report_of(options, own, title);
-	int err = read_profile_open(options->ctx, options->args[0], own->spec.kind, &now);
+	int code, err = read_profile_open(options->ctx, options->args[0], own->spec.kind, &now);
 
 	if (!err && own->kind_flag && now.has_kind && now.profile.kind != own->spec.kind)
 		err = ctx_error(options->ctx, -EINVAL, "%s: not a profile of --%s",
@@ -742,9 +824,10 @@ static int compare_files(struct options *options, const struct profile_options *
 		what.before = &before.profile;
 		err = profile_report(options->ctx, &what, &now.profile);
 	}
+	code = say_growth(&what);
 	read_profile_free(&before);
 	read_profile_free(&now);
-	return err ? say_error(options->ctx, err) : EXIT_DONE;
+	return err ? say_error(options->ctx, err) : code;
 }
 
 static int run_profile(struct options *options)

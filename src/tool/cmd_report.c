@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cli/progress.h"
 #include "cli/session.h"
 #include "process/process_kind.h"
 #include "tool/overview.h"
@@ -46,6 +47,7 @@ static int measure_and_print(struct options *options, struct session *session,
 	enum ending ending;
 
 	overview_start(meters);
+	progress_end();
 	if (!options->for_ns)
 		options->for_ns = default_time(session_now_ns() - began_ns);
 	if (!options->quiet)
@@ -60,7 +62,9 @@ static int measure_and_print(struct options *options, struct session *session,
 		return EXIT_FAILED;
 	if (ending == ENDED_WITH_PROCESS && !options->quiet)
 		say("pid %d has ended", (int)options->pid);
+	progress_begin(options, "naming the functions of");
 	overview_read(meters, &overview);
+	progress_end();
 	if (options->json)
 		overview_print_json(&overview);
 	else
@@ -77,6 +81,7 @@ static int run_report(struct options *options)
 
 	if (!options->pid)
 		return say_usage(&command_report, "-pid or --exe is required");
+	progress_begin(options, "reading");
 	err = overview_open(options, &meters);
 	code = err ? say_error(options->ctx, err) : session_open(&session, &options->pid, 1);
 	if (code == EXIT_DONE)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tool/measure_session.h"
+#include "tool/output_file.h"
+#include "cli/progress.h"
 #include "tool/commands.h"
 
 #include <errno.h>
@@ -65,8 +67,11 @@ static int wait_for_program(pid_t pid)
 	return EXIT_FAILED;
 }
 
-/* Measure PROC, a held process, until the process or the session ends. */
-static int measure_program(struct options *options, struct ocp_process *proc)
+/*
+ * Measure PROC, a held process, until the process or the session ends, and complete OUTPUT.
+ */
+static int measure_program(struct options *options, struct ocp_process *proc,
+			   struct output_file *output)
 {
 	struct measure_session measure = { 0 };
 	struct session session = { 0 };
@@ -86,6 +91,7 @@ static int measure_program(struct options *options, struct ocp_process *proc)
 		code = measure_wait(&measure, &session);
 	measure_close(&measure);
 	session_close(&session);
+	code = output_file_end(output, code);
 	if (options->wait && code == EXIT_DONE && waitpid(options->pid, &status, 0) > 0)
 		return end_like(status);
 	return code;
@@ -94,14 +100,19 @@ static int measure_program(struct options *options, struct ocp_process *proc)
 static int trace_and_measure(struct options *options, char **argv)
 {
 	const struct ocp_actions *actions = options->actions_flag ? options->actions : NULL;
+	struct output_file output;
 	struct ocp_process *proc;
-	int code, err = ocp_trace_held(options->ctx, options->prog, argv, actions, &proc);
+	int err, code = output_file_begin(&output, options);
 
+	if (code != EXIT_DONE)
+		return code;
+	progress_begin(options, "reading");
+	err = ocp_trace_held(options->ctx, options->prog, argv, actions, &proc);
 	if (err)
-		return say_error(options->ctx, err);
+		return output_file_end(&output, say_error(options->ctx, err));
 	options->pid = ocp_process_pid(proc);
 	options->n_pids = 1;
-	code = measure_program(options, proc);
+	code = measure_program(options, proc, &output);
 	ocp_process_free(proc);
 	return code;
 }

@@ -449,13 +449,19 @@ int complete(int n, char **words)
 		.n = n - 1,
 		.words = words + 1,
 	};
+	struct abbreviation found;
 
 	if (!request.ctx || n < 1)
 		goto done;
 	request.word = request.partly = words[n - 1];
-	request.command = find_command(words[0]);
+	found = abbreviated_command(words[0]);
+	if (abbreviation_name(&found))
+		request.command = find_command(abbreviation_name(&found));
 	if (n == 1 && *request.word == '-')
 		offer_options(&request, &help_tool);
+	else if (n > 1 && strcmp(words[0], "help") == 0 && *request.word == '-')
+		offer_words(&request, "-expand-dots|-flags|-recursive",
+			    strlen("-expand-dots|-flags|-recursive"));
 	else if (n == 1 || (n == 2 && strcmp(words[0], "help") == 0))
 		offer_commands(&request);
 	else if (request.command)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The tool selects the subcommand and prints errors. The library implements the commands; src/cli
+ * The tool selects the subcommand and prints errors. Names of subcommands may be abbreviated. The
+ * library implements the commands; src/cli
  * parses their options.
  *
  * The dashboards are separate programs in the same directory, as git has separate programs for its
@@ -46,6 +47,17 @@ const struct tool_command *find_command(const char *name)
 	return NULL;
 }
 
+struct abbreviation abbreviated_command(const char *word)
+{
+	struct abbreviation found = abbreviation_of(word, strlen(word));
+
+	for (const struct tool_command *command = tool_commands; command->name; command++)
+		abbreviation_offer(&found, "", command->name);
+	abbreviation_offer(&found, "", "help");
+	abbreviation_offer(&found, "", "version");
+	return found;
+}
+
 /*
  * Execute the dashboard ARGV[0], which is in the directory of this program. Replace ARGV[0] by the
  * dashboard's file name, which ps and pgrep then show.
@@ -75,14 +87,19 @@ static int run_dashboard(char **argv)
 	return EXIT_FAILED;
 }
 
-static int unknown_command(const char *name)
+int unknown_command(const char *name)
 {
+	const struct abbreviation found = abbreviated_command(name);
 	struct suggestion suggestion = suggestion_for(name);
 
 	for (const struct tool_command *command = tool_commands; command->name; command++)
 		suggestion_offer(&suggestion, command->name);
 	suggestion_offer(&suggestion, "help");
 	suggestion_offer(&suggestion, "version");
+	if (abbreviation_is_ambiguous(&found)) {
+		say("'%s': ambiguous command: %s", name, found.list);
+		return EXIT_USAGE;
+	}
 	say("'%s': no such command", name);
 	if (suggestion.best)
 		fprintf(stderr, "hint: did you mean '%s'?\n", suggestion.best);
@@ -91,71 +108,43 @@ static int unknown_command(const char *name)
 	return EXIT_USAGE;
 }
 
-static bool is_any_of(const char *word, const char *const *words)
-{
-	while (*words && strcmp(*words, word) != 0)
-		words++;
-	return *words;
-}
-
-static bool asks_for_help(const char *word)
-{
-	return is_any_of(word, (const char *const[]){ "help", "-help", "--help", "-h", NULL });
-}
-
-static bool asks_for_version(const char *word)
-{
-	return is_any_of(word,
-			 (const char *const[]){ "version", "-version", "--version", "-V", NULL });
-}
-
-/*
- * Print the manual page of command NAME. The page of the tool itself describes `help` and
- * `version`.
- */
-static int print_help(const char *name)
+/* Run the command NAME, the full name of a command, with the words ARGV; ARGV[0] is the command. */
+static int run_named(const char *name, int argc, char **argv)
 {
 	const struct tool_command *command;
 
-	if (!name || asks_for_help(name) || asks_for_version(name)) {
-		fputs(help_tool.text, stdout);
-		return EXIT_DONE;
-	}
+	if (strcmp(name, "help") == 0)
+		return print_help(argc - 1, argv + 1);
+	if (strcmp(name, "version") == 0)
+		return print_version(argc - 1, argv + 1);
 	command = find_command(name);
-	if (!command)
-		return unknown_command(name);
-	fputs(command->help->text, stdout);
-	return EXIT_DONE;
+	if (command->command)
+		return run_command(command->command, argc, argv);
+	argv[0] = (char *)command->name;
+	return run_dashboard(argv);
 }
 
 int main(int argc, char **argv)
 {
-	const char *name = argc > 1 ? argv[1] : NULL;
-	const struct tool_command *command;
+	const char *word = argc > 1 ? argv[1] : NULL, *name;
+	struct abbreviation found;
 
 	reserve_standard_descriptors();
-	if (!name) {
+	if (!word) {
 		say("no command given");
 		fputs("hint: ocaml-probes help\n", stderr);
 		return EXIT_USAGE;
 	}
-	if (asks_for_help(name))
-		return flush_stdout(print_help(argc > 2 ? argv[2] : NULL));
-	if (asks_for_version(name)) {
-		if (argc > 2 && asks_for_help(argv[2]))
-			return flush_stdout(print_help(NULL));
-		puts(ocp_version());
-		return flush_stdout(EXIT_DONE);
-	}
-	if (strcmp(name, "complete") == 0)
+	if (asks_for_help(word))
+		return flush_stdout(print_help(argc - 2, argv + 2));
+	if (asks_for_version(word))
+		return flush_stdout(print_version(argc - 1, argv + 1));
+	if (strcmp(word, "complete") == 0)
 		return flush_stdout(complete(argc - 2, argv + 2));
 	/* `ocaml-probes PID` is short for `ocaml-probes report PID`. */
-	if (is_number(name))
+	if (is_number(word))
 		return flush_stdout(run_command(&command_report, argc, argv));
-	command = find_command(name);
-	if (!command)
-		return unknown_command(name);
-	if (!command->command)
-		return run_dashboard(argv + 1);
-	return flush_stdout(run_command(command->command, argc - 1, argv + 1));
+	found = abbreviated_command(word);
+	name = abbreviation_name(&found);
+	return name ? flush_stdout(run_named(name, argc - 1, argv + 1)) : unknown_command(word);
 }

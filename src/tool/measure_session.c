@@ -22,10 +22,12 @@
 #include "base/clock.h"
 #include "base/plural.h"
 #include "cli/cli.h"
+#include "cli/progress.h"
 #include "change/inside/inside.h"
 #include "measure/meter.h"
 #include "measure/slower.h"
 #include "measure/stacks.h"
+#include "tool/measure_asserts.h"
 #include "tool/measure_limit.h"
 #include "tool/writer.h"
 
@@ -128,6 +130,24 @@ static int measure_hit_rate(const struct options *options, struct ocp_process **
 		*share = *rate * ocp_sample_cost_per_hit_ns(sample, &costs) / 1e9;
 	}
 	ocp_sample_free(sample);
+	ocp_meter_free(meter);
+	return err;
+}
+
+/*
+ * Check the assertions with a meter that is only opened, if the choice of the engine will measure
+ * before the meter of the session is open.
+ */
+static int check_asserts_first(const struct options *options, struct ocp_process **procs, size_t n)
+{
+	struct ocp_meter *meter;
+	int err;
+
+	if (!options->n_asserts || options->engine != ENGINE_AUTO || options->exe)
+		return 0;
+	err = open_trial_meter(options, procs, n, meter_lacks_bpf(options->ctx), &meter);
+	/* Another error is that of the session, too, or of the other engine. */
+	err = err ? 0 : asserts_check(options, meter);
 	ocp_meter_free(meter);
 	return err;
 }
@@ -552,6 +572,7 @@ static int finish_measuring(struct measure_session *s)
 	struct ocp_sample *sample = NULL;
 	struct stack_rows stacks = { 0 };
 	const bool has_stacks = s->options->request.stack_depth != 0;
+	int code = EXIT_DONE;
 
 	/* If this fails, the share that is reported is the share at the previous call. */
 	look_at_shares(s);
@@ -573,6 +594,8 @@ static int finish_measuring(struct measure_session *s)
 	if (!s->err)
 		write_report(s, sample, ocp_sample_time_ns(sample), true,
 			     has_stacks ? &stacks : NULL);
+	if (!s->err)
+		code = asserts_report(s->options, sample);
 	stack_rows_free(&stacks);
 	ocp_sample_free(sample);
 	if (s->err)
@@ -581,7 +604,7 @@ static int finish_measuring(struct measure_session *s)
 		unread_args_say(&s->unread);
 	if (s->is_stale)
 		return EXIT_FAILED;
-	return s->is_over_budget ? EXIT_OVER_BUDGET : EXIT_DONE;
+	return s->is_over_budget ? EXIT_OVER_BUDGET : code;
 }
 
 /* Add the program or the processes that OPTIONS name to METER. */
@@ -616,8 +639,10 @@ int measure_open_meter(struct ocp_ctx *ctx, const struct options *options,
 static int prepare_meter(struct measure_session *s, struct ocp_process **procs, size_t n)
 {
 	const struct options *options = s->options;
-	int err;
+	int err = check_asserts_first(options, procs, n);
 
+	if (err)
+		return err;
 	s->meter = ocp_meter_new(options->ctx);
 	if (!s->meter)
 		return -ENOMEM;
@@ -637,7 +662,9 @@ static int prepare_meter(struct measure_session *s, struct ocp_process **procs, 
 	 * libraries.
 	 */
 	meter_need_ocaml(s->meter, options->prog ? METER_NOT_BYTECODE : METER_OCAML_NOW);
-	return err ? err : ocp_meter_open(s->meter);
+	if (!err)
+		err = ocp_meter_open(s->meter);
+	return err ? err : asserts_check(options, s->meter);
 }
 
 int measure_prepare(struct measure_session *s, struct options *options, struct ocp_process **procs,
@@ -701,6 +728,7 @@ int measure_attach(struct measure_session *s)
 	err = ocp_meter_attach(s->meter);
 	if (err)
 		return say_error(options->ctx, err);
+	progress_end();
 	s->start_ns = session_now_ns();
 	if (!options->keep && look_at_shares(s) != NOT_ENDED) {
 		ocp_meter_detach(s->meter);

@@ -26,7 +26,7 @@ enum {
 	TOP_THREADS = 25,
 	THREADS_WITH_FUNCTIONS = 10, /* threads for which functions are listed */
 	FUNCTIONS_OF_THREAD = 10,
-	DIFF_INDENT = 25, /* the indentation of the frames of a stack in a comparison */
+	DIFF_INDENT = 26, /* the indentation of the frames of a stack in a comparison */
 };
 
 /* ---- tables --------------------------------------------------------------------------------- */
@@ -481,17 +481,24 @@ static void print_change_value(const struct profile_diff *diff, const struct pro
 	}
 }
 
+/* Return the mark of a difference that is within the sampling error. */
+static char mark_of(const struct profile_diff *diff, const struct profile_change *change)
+{
+	return profile_diff_is_within_error(diff, change) ? '~' : ' ';
+}
+
 static void print_diff_functions(const struct profile_diff *diff)
 {
-	printf("\n%7s %7s %7s %7s %11s  %s\n", "OLD", "NEW", "DIFF", "TOTAL",
+	printf("\n%7s %7s %7s  %7s  %11s  %s\n", "OLD", "NEW", "DIFF", "TOTAL",
 	       diff->new_profile->kind == PROFILE_WORDS ? "WORDS" : "TIME", "FUNCTION");
 	for (size_t i = 0; i < diff->n_functions && i < TOP_FUNCTIONS; i++) {
 		const struct profile_diff_function *function = &diff->functions[i];
 
-		printf("%6.1f%% %6.1f%% %+7.1f %+7.1f",
+		printf("%6.1f%% %6.1f%% %+7.1f%c %+7.1f%c",
 		       profile_share(diff->old_profile, function->self.old_value),
 		       profile_share(diff->new_profile, function->self.new_value), function->points,
-		       function->total_points);
+		       mark_of(diff, &function->self), function->total_points,
+		       mark_of(diff, &function->total));
 		print_change_value(diff, &function->self);
 		printf("  ");
 		print_text(function->frame->function);
@@ -515,9 +522,10 @@ static void print_diff_stacks(const struct profile_diff *diff, bool truncated, c
 			continue;
 		if (n == 1)
 			printf("\n%s\n", title);
-		printf("%6.1f%% %6.1f%% %+7.1f",
+		printf("%6.1f%% %6.1f%% %+7.1f%c",
 		       profile_share(diff->old_profile, stack->change.old_value),
-		       profile_share(diff->new_profile, stack->change.new_value), stack->points);
+		       profile_share(diff->new_profile, stack->change.new_value), stack->points,
+		       mark_of(diff, &stack->change));
 		print_stack(stack->stack, DIFF_INDENT);
 	}
 	if (n > TOP_STACKS)
@@ -531,6 +539,10 @@ void profile_diff_print_table(const struct profile_diff *diff)
 	print_diff_functions(diff);
 	print_diff_stacks(diff, false, "STACKS");
 	print_diff_stacks(diff, true, "STACKS THAT LACK CALLERS");
+	printf(diff->old_samples > 0 && diff->new_samples > 0
+		       ? "\n~ is within the sampling error, at 95%%\n"
+		       : "\nthe sampling error is not known: the folded form lacks the number of "
+			 "samples\n");
 }
 
 /* ---- two profiles compared: folded ---------------------------------------------------------- */
@@ -597,6 +609,7 @@ static struct json_object *json_of_side(const struct profile *profile)
 static struct json_object *json_of_change(const struct profile_diff *diff,
 					  const struct profile_change *change, double points)
 {
+	const double error = profile_diff_error(diff, change);
 	struct json_object *object = json_object_new_object();
 
 	json_add_uint(object, "old", change->old_value);
@@ -604,6 +617,13 @@ static struct json_object *json_of_change(const struct profile_diff *diff,
 	add_percentage(object, "old_percent", profile_share(diff->old_profile, change->old_value));
 	add_percentage(object, "new_percent", profile_share(diff->new_profile, change->new_value));
 	add_percentage(object, "points", points);
+	if (isnan(error)) {
+		json_object_object_add(object, "error_points", NULL);
+		json_object_object_add(object, "within_error", NULL);
+	} else {
+		add_percentage(object, "error_points", error);
+		json_add_bool(object, "within_error", profile_diff_is_within_error(diff, change));
+	}
 	if (diff->has_times) {
 		const double value = profile_change_value(diff, change);
 

@@ -229,7 +229,7 @@ test_did_you_mean() {
 	hints "did you mean 'beta'?" attach -pid "$TARGET" -enable BETTA
 	hints "" attach -pid "$TARGET" -enable something
 	hints "did you mean '-enable'?" attach -pid "$TARGET" -enabel alpha
-	hints "did you mean '-disable-regexp'?" attach -pid "$TARGET" --disable-regex=alpha
+	hints "did you mean '-disable-regexp'?" attach -pid "$TARGET" --disable-regxp=alpha
 	hints "did you mean '-pid'?" info -pd "$TARGET"
 	hints "did you mean '-atomically'?" info -pid "$TARGET" -atomicaly
 	# Not what another command takes.
@@ -237,6 +237,121 @@ test_did_you_mean() {
 	hints "did you mean 'attach'?" atach
 	hints "did you mean 'trace'?" trcae -prog x
 	hints "ocaml-probes help" something
+}
+
+# ---- what Core.Command has ----------------------------------------------------------------------
+
+test_words_of_help() {
+	local way page
+	"$TOOL" help >"$TMP/help"
+	"$TOOL" help attach >"$TMP/attach"
+	for way in '-?' 'help -?' 'version -?' 'help vers'; do
+		# shellcheck disable=SC2086 # words
+		holds cmp "$TMP/help" <("$TOOL" $way)
+	done
+	for way in 'attach -?' '-? attach' 'help -recursive attach' 'help attach -flags -expand-dots' 'help att'; do
+		# shellcheck disable=SC2086
+		holds cmp "$TMP/attach" <("$TOOL" $way)
+	done
+	"$TOOL" help -recursive >"$TMP/list"
+	eq "$(sed -nE 's/^  ([a-z]+) .*/\1/p' "$TMP/list" | sort | xargs)" \
+		"$(sed -nE 's/^  ([a-z]+) .*/\1/p' "$TMP/help" | sort | xargs)" "the commands"
+	eq "$(grep -nE '.{80}' "$TMP/list" || :)" "" "what is beyond column 79, and nothing,"
+	# Each option of each command, as its own help has them.
+	"$TOOL" help -recursive -flags >"$TMP/dots"
+	"$TOOL" help -flags -expand-dots >"$TMP/names"
+	eq "$(grep -c '^  \. -' "$TMP/dots")" "$(grep -c '^  [a-z]* -' "$TMP/names")" "options"
+	for page in attach doctor serve; do
+		eq "$(sed -nE "s/^  $page (-[^ []*).*/\1/p" "$TMP/names" | sort | xargs)" \
+			"$("$TOOL" help "$page" | sed -nE 's/^  (-.*[^ ])(  .*|$)/\1/p' | sed 's/  .*//; s/, /\n/g' |
+				sed -E 's/[ [].*//' | sort | xargs)" "the options of $page"
+	done
+	check_error 2 "^ocaml-probes: help: 'extra': unexpected" help attach extra
+	check_error 2 "^ocaml-probes: help: 'info': unexpected" help -flags attach info
+	check_error 2 "^ocaml-probes: help: '-nosuch': no such option" help -nosuch
+	check_error 2 "^ocaml-probes: 'nosuch': no such command" help nosuch
+	check_error 2 "^ocaml-probes: 're': ambiguous command: read, report" help re
+}
+
+test_words_of_version() {
+	local way version
+	version=$("$TOOL" version)
+	for way in -version 'version -version' 'vers' 'attach -versi'; do
+		# shellcheck disable=SC2086 # words
+		eq "$("$TOOL" $way)" "$version" "$way"
+	done
+	for way in -build-info --build-info 'version -build-info'; do
+		# shellcheck disable=SC2086
+		matches "$("$TOOL" $way)" "^version: $version"$'\n'"compiler: [^ ]+ .*"$'\n'"C library: glibc 2\.[0-9]+$" "$way"
+	done
+	check_error 2 "^ocaml-probes: version: 'extra': unexpected" version extra
+	check_error 2 "^ocaml-probes: version: 'extra': unexpected" version -build-info extra
+	check_error 2 "'-build-info': no such option" attach -build-info
+}
+
+test_abbreviations() {
+	local before
+	start_loop
+	"$TOOL" att -pid "$TARGET" -enable-r 'al'
+	eq "$(on)" "alpha" "-enable-r"
+	"$TOOL" at -pi "$TARGET" -disable-re=a -at -verb 2>"$TMP/err"
+	eq "$(on)" "" "-disable-re="
+	matches "$(<"$TMP/err")" "switched 1 probe" "-verb"
+	eq "$("$TOOL" inf --pi="$TARGET" -js | jq -r '.probes[0].name')" alpha "inf -js"
+	# A full name means itself, whatever begins with it.
+	"$TOOL" attach -pid "$TARGET" -enable beta
+	eq "$(on)" "beta" "-enable"
+	before=$(memory_of "$TARGET")
+	check_error 2 "^ocaml-probes: attach: '-en': ambiguous option: -enable, -enable-all, -enable-pair, -enable-regexp, --engine" \
+		attach -pid "$TARGET" -en alpha
+	check_error 2 "^ocaml-probes: attach: '--disable-': ambiguous option: -disable-all, -disable-pair, -disable-regexp" \
+		attach -pid "$TARGET" --disable-=alpha
+	check_error 2 "^ocaml-probes: 'a': ambiguous command: annotate, attach" a -pid "$TARGET" -enable alpha
+	check_error 2 "^ocaml-probes: attach: '-enable-nosuch': no such option" attach -pid "$TARGET" -enable-nosuch
+	check_error 2 "^ocaml-probes: attach: '-for': requires a value" attach -pid "$TARGET" --count -for
+	check_error 2 "^ocaml-probes: attach: '--inter': requires a value|'--interval': requires a value" \
+		attach -pid "$TARGET" --count --inter
+	# Values, and words after --, are no options.
+	check_error 2 "'-disable-a': no such probe" attach -pid "$TARGET" -enable -disable-a
+	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
+}
+
+# ---- progress -----------------------------------------------------------------------------------
+
+# Run the tool on a terminal; its file /proc/TARGET/maps takes three seconds to open. What it says is in $TMP/shown.
+slowly() { # ARG...
+	script -qec "strace -f -qq -o /dev/null -P /proc/$TARGET/maps -e trace=openat \
+		-e inject=openat:delay_enter=3000000:when=1 $TOOL $*" /dev/null >"$TMP/shown"
+}
+
+# What takes long says so on a terminal, at once; the line is erased before the data.
+test_progress() {
+	local command progress data seen
+	need_root
+	need_command strace script
+	start_loop "$(own_copy "$LOOP")"
+	for command in "attach -pid $TARGET --count --for 50ms" "attach -pid $TARGET -enable alpha" \
+		"functions -pid $TARGET Loop" "profile -pid $TARGET --for 50ms"; do
+		slowly "$command"
+		seen=$(<"$TMP/shown")
+		matches "$seen" $'\r\e\\[K'"reading pid $TARGET: 0\\.[5-9] s" "$command"
+		# Behind the last line of progress comes the code that erases it.
+		progress=${seen##*reading pid "$TARGET": }
+		matches "$progress" $'^[0-9.]+ s\r\e\\[K' "the end of the progress of $command"
+		data=${progress#*$'\e[K'}
+		[[ $command != functions* ]] || matches "$data" "Loop" "$command"
+		[[ $command != "attach "*count* ]] || matches "$data" "alpha +[0-9]+" "$command"
+	done
+	"$TOOL" attach -pid "$TARGET" -disable alpha
+	# Neither with -quiet, nor for a script.
+	slowly "attach -pid $TARGET --count --for 50ms -q"
+	! has_text "$TMP/shown" "reading" || fail "with -q: $(<"$TMP/shown")"
+	slowly "attach -pid $TARGET --count --for 50ms 2>$TMP/err"
+	! has_text "$TMP/err" "reading" || fail "in a file: $(<"$TMP/err")"
+	# An error ends the progress, too.
+	slowly "attach -pid $TARGET --count=nosuch" || :
+	matches "$(<"$TMP/shown")" $'\r\e\\[Kocaml-probes: .*no such probe'
+	eq "$("$TOOL" doctor -pid "$TARGET")$(on)" "" "what is left"
 }
 
 # ---- processes and programs, as they are typed --------------------------------------------------

@@ -65,6 +65,64 @@ test_its_end_is_the_tools() {
 	eq "$(int3_count "$TARGET")" 0 "int3 left"
 }
 
+# -o FILE: standard output has what the command writes and nothing else, and FILE has the data, in each format.
+test_output_in_a_file() {
+	local format end name hits
+	need_counting
+	for format in '' --json --csv; do
+		start_target "$(own_copy "$O/tests/ocaml/counted")" 50 2
+		await_line ready
+		# shellcheck disable=SC2016,SC2086,SC2154 # for the command; words; of lib.sh
+		IN=${target_fd[$TARGET]} OUT=$(output_of) attach --budget none "$TARGET" --count --all $format -o "$TMP/counts" -- \
+			bash -c 'echo go >&"$IN"; until grep -q "^# in_loop was seen" "$OUT"; do sleep 0.02; done; echo done'
+		eq "$STATUS/$(<"$TMP/out")" "0/done" "standard output with $format: $(<"$TMP/err")"
+		finds -Fx "ocaml-probes: $TMP/counts: written" "$TMP/err"
+		quit_target
+		expected_hits >"$TMP/books"
+		while read -r name hits; do
+			case $format in
+			--json) has_text "$TMP/counts" "\"name\":\"$name\",\"hits\":${hits}[,}]" ;;
+			--csv) has_text "$TMP/counts" ",$name,([^"$'\n'"]*,)?$hits," ;;
+			*) has_text "$TMP/counts" $'\n'"$name +$hits " ;;
+			esac || fail "$name $hits: $(<"$TMP/counts")"
+		done <"$TMP/books"
+	done
+	start_target "$TMP/counted" 50 2
+	await_line ready
+	# An interrupted command: what was counted until then is in the file.
+	# shellcheck disable=SC2016
+	attach --budget none "$TARGET" --count -o "$TMP/counts" -q -- sh -c 'kill -TERM $$'
+	eq "$STATUS/$(<"$TMP/out")/$(head -c 6 "$TMP/counts")" "143//total," "a command that a signal ends"
+	eq "$(<"$TMP/err")" "" "what -q says"
+	for end in "$TMP"/*.tmp; do
+		[[ ! -e $end ]] || fail "left: $end"
+	done
+}
+
+# A FILE that cannot be created is refused before the command starts, and before the process is touched.
+test_output_that_cannot_be_written() {
+	local before
+	start_loop
+	before=$(memory_of "$TARGET")
+	echo old >"$TMP/old"
+	mkfifo "$TMP/fifo"
+	refused() { # STATUS TEXT FILE
+		check_error "$1" "$2" attach "$TARGET" -enable alpha --count -o "$3" -- touch "$TMP/started"
+	}
+	refused 2 "^ocaml-probes: $TMP/nosuch/out: No such file or directory$" "$TMP/nosuch/out"
+	refused 2 "^ocaml-probes: $TMP: Is a directory$" "$TMP"
+	refused 2 "^ocaml-probes: $TMP/fifo: not a regular file$" "$TMP/fifo"
+	refused 2 "^ocaml-probes: attach: -o: the name of the file is empty" ""
+	check_error 2 "^ocaml-probes: attach: -o: given twice" attach "$TARGET" --count -o "$TMP/a" -o "$TMP/b"
+	check_error 2 "^ocaml-probes: attach: -o '$TMP/a': requires --count" attach "$TARGET" -enable alpha -o "$TMP/a"
+	check_error 2 "^ocaml-probes: attach: --keep excludes -o" attach "$TARGET" --count --keep it -o "$TMP/a"
+	# Other errors leave the old file as it was, and no other.
+	check_error 2 "'nosuch': no such probe" attach "$TARGET" --count=nosuch -o "$TMP/old" -- touch "$TMP/started"
+	eq "$(cd "$TMP" && ls -- *old* started a b 2>/dev/null)" "old" "files"
+	eq "$(<"$TMP/old")" "old"
+	eq "$(memory_of "$TARGET")" "$before" "text and semaphores"
+}
+
 # Signals for the tool reach the command, and the tool waits for its end.
 test_signals_are_passed_on() {
 	local signal pid status

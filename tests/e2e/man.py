@@ -205,8 +205,18 @@ def check_options():
             continue  # its options are tried by test_help_and_version
         described = options_of_page(page)
         for name in all_names():
+            longer = [other for other in described if other.startswith(name)]
+            if name not in described and len(longer) > 1 and words[0] == TOOL:
+                option = ("-" if len(name) == 1 else "--") + name
+                said = run(words + [option]).stderr
+                if "'%s': ambiguous option: " % option not in said:
+                    sys.exit("%s: -%s stands for %s: %s" % (page, name, longer, said))
+                continue
             taken = kind_of(words, name)
-            if taken != described.get(name):
+            if name not in described and longer and words[0] == TOOL:
+                if taken is None:
+                    sys.exit("%s: -%s does not stand for -%s" % (page, name, longer[0]))
+            elif taken != described.get(name):
                 sys.exit("%s: -%s: the program takes %r, the page has %r" % (page, name, taken, described.get(name)))
         # And --help, in its own words.
         heads = re.findall(r"^  (-.*?)(?:  .*)?$", run(words + ["--help"]).stdout, flags=re.M)

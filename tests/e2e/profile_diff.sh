@@ -82,26 +82,28 @@ test_table() {
 old: 1.000 s, 100 samples, 1.00s, 20.0% of them lack callers
 new: 2.000 s, 10 samples, 1.00s, 10.0% of them lack callers
 
-    OLD     NEW    DIFF   TOTAL        TIME  FUNCTION
-   0.0%   40.0%   +40.0   +40.0      +400ms  work
-  30.0%    0.0%   -30.0   -30.0      -600ms  work [kernel]
-  20.0%   10.0%   -10.0   -10.0      -300ms  A.g
-  50.0%   50.0%    +0.0   -30.0      -500ms  A.f
-   0.0%    0.0%    +0.0   -10.0        +0ns  [truncated: x]
-   0.0%    0.0%    +0.0   +10.0        +0ns  main
+    OLD     NEW    DIFF    TOTAL         TIME  FUNCTION
+   0.0%   40.0%   +40.0    +40.0       +400ms  work
+  30.0%    0.0%   -30.0    -30.0       -600ms  work [kernel]
+  20.0%   10.0%   -10.0~   -10.0~      -300ms  A.g
+  50.0%   50.0%    +0.0~   -30.0       -500ms  A.f
+   0.0%    0.0%    +0.0~   -10.0~        +0ns  [truncated: x]
+   0.0%    0.0%    +0.0~   +10.0~        +0ns  main
 
 STACKS
-   0.0%   40.0%   +40.0 work
-                         main
-  30.0%    0.0%   -30.0 work
-                         A.f
-                         main
-  50.0%   50.0%    +0.0 A.f
-                         main
+   0.0%   40.0%   +40.0  work
+                          main
+  30.0%    0.0%   -30.0  work
+                          A.f
+                          main
+  50.0%   50.0%    +0.0~ A.f
+                          main
 
 STACKS THAT LACK CALLERS
-  20.0%   10.0%   -10.0 A.g
-                         [truncated: x]"
+  20.0%   10.0%   -10.0~ A.g
+                          [truncated: x]
+
+~ is within the sampling error, at 95%"
 }
 
 # flamegraph.pl reads it: the samples of the old one would be 10 for the rate of the new one, and 20 in its time.
@@ -120,13 +122,104 @@ main;A.f;work_[k] 3 0
 [truncated: x];A.g 2 1
 main;A.f 5 5"
 	eq "$(diff_of "$TMP/old.folded" "$TMP/new.json" | sed -n '/OLD/,/^$/p')" "\
-    OLD     NEW    DIFF   TOTAL        TIME  FUNCTION
-   0.0%   40.0%   +40.0   +40.0           -  work
-  30.0%    0.0%   -30.0   -30.0           -  work [kernel]
-  20.0%   10.0%   -10.0   -10.0           -  A.g
-  50.0%   50.0%    +0.0   -30.0           -  A.f
-   0.0%    0.0%    +0.0   -10.0           -  [truncated: x]
-   0.0%    0.0%    +0.0   +10.0           -  main"
+    OLD     NEW    DIFF    TOTAL         TIME  FUNCTION
+   0.0%   40.0%   +40.0    +40.0            -  work
+  30.0%    0.0%   -30.0    -30.0            -  work [kernel]
+  20.0%   10.0%   -10.0~   -10.0~           -  A.g
+  50.0%   50.0%    +0.0~   -30.0            -  A.f
+   0.0%    0.0%    +0.0~   -10.0~           -  [truncated: x]
+   0.0%    0.0%    +0.0~   +10.0~           -  main"
+}
+
+# The error is that of the manual page, computed here by itself.
+test_sampling_error() {
+	make_two
+	made alloc 1000000000 0 "1 100 ocaml:A.f" "100 1000 ocaml:A.g" "10 10000 ocaml:A.h" >"$TMP/old-words.json"
+	made alloc 1000000000 0 "90 9000 ocaml:A.f" "50 500 ocaml:A.g" "1 1000 ocaml:A.h" >"$TMP/new-words.json"
+	diff_of "$TMP/old.json" "$TMP/new.json" --json >"$TMP/cpu"
+	diff_of "$TMP/old-words.json" "$TMP/new-words.json" --alloc --json >"$TMP/words"
+	holds python3 - "$TMP" <<'PY' || fail "$(<"$TMP/words")"
+import json, math, sys
+def samples(name):
+    stacks = [(s["samples"], s.get("ns", s.get("words"))) for s in json.load(open(f"{sys.argv[1]}/{name}.json"))["stacks"]]
+    return sum(v for _, v in stacks) ** 2 / sum(v * v / n for n, v in stacks)
+for kind, n, m in ("cpu", 100, 10), ("words", samples("old-words"), samples("new-words")):
+    diff = json.load(open(f"{sys.argv[1]}/{kind}"))
+    changes = [f[part] for f in diff["functions"] for part in ("self", "total")] + diff["stacks"]
+    for c in changes:
+        p, q = (n * c["old_percent"] / 100 + 1) / (n + 2), (m * c["new_percent"] / 100 + 1) / (m + 2)
+        error = 196 * math.sqrt(p * (1 - p) / (n + 2) + q * (1 - q) / (m + 2))
+        assert abs(c["error_points"] - error) < 0.001, (c, error)
+        assert c["within_error"] == (abs(c["points"]) <= error), c
+    assert {c["within_error"] for c in changes} == {True, False}, kind
+PY
+	# The folded form of waits has no number of samples.
+	echo "main;A.f 100" >"$TMP/waits.folded"
+	eq "$(diff_of "$TMP/waits.folded" "$TMP/waits.folded" --off-cpu --json | jq -c '.functions[0].self | [.error_points, .within_error]')" \
+		"[null,null]" "waits"
+	matches "$(diff_of "$TMP/waits.folded" "$TMP/waits.folded" --off-cpu)" "the sampling error is not known"
+}
+
+# Growth is DIFF minus the error: 40 - 28.0 points of `work` in the first case.
+test_fail_above() {
+	local growth
+	make_two
+	compare() { # STATUS ARG...
+		local status=0
+		"$TOOL" profile --diff "${@:2}" >"$TMP/out" 2>"$TMP/err" || status=$?
+		eq "$status" "$1" "status of ${*:2}: $(<"$TMP/err")"
+		finds FUNCTION "$TMP/out"
+	}
+	growth=$(diff_of "$TMP/old.json" "$TMP/new.json" --json | jq '.functions[] | select(.function == "work" and .kind == "c").self | .points - .error_points')
+	compare 8 "$TMP/old.json" "$TMP/new.json" --fail-above "$(jq -n "$growth - 0.01")"
+	matches "$(<"$TMP/err")" "^ocaml-probes: --fail-above 1[12][.0-9]*: 1 function has grown by more beyond the sampling error: work \\(0\\.0% to 40\\.0%: \\+40\\.0, error 2[78]\\.[0-9]\\)$"
+	compare 0 "$TMP/old.json" "$TMP/new.json" --fail-above "$(jq -n "$growth + 0.01")"
+	eq "$(<"$TMP/err")" "" "what passes"
+	# What shrinks does not fail, and a profile is equal to itself.
+	made cpu 1000000000 1000 "500 500000000 ocaml:A.f" "500 500000000 ocaml:A.g" >"$TMP/half.json"
+	made cpu 1000000000 1000 "900 900000000 ocaml:A.f" "100 100000000 ocaml:A.g" >"$TMP/more.json"
+	compare 0 "$TMP/half.json" "$TMP/half.json" --fail-above 0
+	compare 8 "$TMP/half.json" "$TMP/more.json" --fail-above 20%
+	matches "$(<"$TMP/err")" "sampling error: A\\.f \\(50\\.0% to 90\\.0%: \\+40\\.0, error 3\\.6\\)$"
+	compare 8 "$TMP/more.json" "$TMP/half.json" --fail-above 20
+	matches "$(<"$TMP/err")" "sampling error: A\\.g "
+	# The worst three of five, the worst first.
+	made cpu 1000000000 1000 "600 600000000 ocaml:A.f" "100 100000000 ocaml:B.a" "130 130000000 ocaml:B.b" \
+		"110 110000000 ocaml:B.c" "60 60000000 ocaml:B.d" >"$TMP/five.json"
+	compare 8 "$TMP/half.json" "$TMP/five.json" --fail-above 1
+	matches "$(<"$TMP/err")" "5 functions have grown .* error: B\\.b .*, B\\.c .*, B\\.a .*, \\.\\.\\.$"
+}
+
+# The new profile is that of a process.
+test_fail_above_of_a_process() {
+	local pid status=0
+	need_counting
+	made cpu 1000000000 1000 "1000 1000000000 ocaml:A.f" >"$TMP/other.json"
+	start_target "$PROFILED" touch
+	await_line ready
+	await_reading
+	background "${AT_FAULTS[@]}" "$TOOL" profile -pid "$TARGET" --diff "$TMP/other.json" --fail-above 5 >"$TMP/out" 2>"$TMP/err"
+	pid=$!
+	wait_for 'has_text "$TMP/err" "sampling"'
+	run_books 1
+	kill -INT "$pid"
+	wait "$pid" || status=$?
+	eq "$status" 8 "status: $(<"$TMP/err")"
+	matches "$(tail -n 1 "$TMP/err")" "^ocaml-probes: --fail-above 5: [0-9]+ functions? ha(s|ve) grown .* error: Profiled\\.[^ ]* \\(0\\.0% to "
+	finds FUNCTION "$TMP/out"
+}
+
+test_fail_above_usage() {
+	make_two
+	local old=$TMP/old.json new=$TMP/new.json
+	for points in x '' -1 101 nan 5x; do
+		check_error 2 "--fail-above '$points': not a number of points from 0 to 100" profile --diff "$old" "$new" --fail-above "$points"
+	done
+	check_error 2 '--fail-above: given twice' profile --diff "$old" "$new" --fail-above 1 --fail-above 2
+	check_error 2 '--fail-above needs --diff' profile -pid 1 --fail-above 1
+	echo "main;A.f 100" >"$TMP/waits.folded"
+	check_error 2 '--fail-above: nothing is decided: the number of samples is not known' \
+		profile --off-cpu --diff "$TMP/waits.folded" "$TMP/waits.folded" --fail-above 1
 }
 
 # What the tool prints is what it reads.
@@ -153,6 +246,34 @@ assert rows == {("main;work", "c"): (4, 4 * 10**8, 0), ("main;A.f;work", "kernel
                 ("[truncated: x];A.g", "ocaml"): (1, 10**8, 2 * 10**8), ("main;A.f", "ocaml"): (5, 5 * 10**8, 5 * 10**8)}, rows
 functions = {(data["frames"][f[0]][0], data["frames"][f[0]][1]): f[1:] for f in data["functions"]}
 assert functions["A.f", "ocaml"] == [5 * 10**8, 5 * 10**8, 5 * 10**8, 8 * 10**8], functions
+assert data["samples"] == [100, 10], data["samples"]
+PY
+}
+
+# What is within the sampling error is grey in the graph and in the list, and says so.
+test_noise_on_the_page() {
+	need_command chromium chromedriver
+	/usr/bin/python3 -c 'import selenium' 2>/dev/null || skip "python3-selenium is not installed"
+	make_two
+	diff_of "$TMP/old.json" "$TMP/new.json" --html "$TMP/diff.html" -q >/dev/null
+	HOME=$TMP PYTHONPATH=$ROOT/tests/e2e holds /usr/bin/python3 -B - "$TMP/diff.html" <<'PY'
+import sys
+from web_lib import Page, equal
+page = Page(None, "file://" + sys.argv[1], "ready", ["--force-prefers-reduced-motion"])
+boxes = {name: (fill, title) for name, fill, title in page.js("""
+    return [...document.querySelectorAll("#graph g.frame")].map((g) =>
+        [g.__data__.data.name, g.querySelector("rect").getAttribute("fill"), g.querySelector("title").textContent]);""")}
+equal({name: boxes[name][0] for name in ("work", "A.f", "A.g")},
+      {"work": "var(--more-2)", "A.f": "var(--less-2)", "A.g": "var(--all-0)"}, "colours")
+equal({name: "within the sampling error" in boxes[name][1] for name in ("work", "A.f", "A.g")},
+      {"work": False, "A.f": False, "A.g": True}, "titles")
+rows = page.js("""
+    return [...document.querySelectorAll("#functions tr:has(th button)")].map((row) =>
+        [row.querySelector("th").textContent, row.querySelector("th").className, row.querySelector(".noise")?.textContent ?? ""]);""")
+marked = {(name, kind.split()[-1]): noise != "" for name, kind, noise in rows}
+equal({key: marked[key] for key in (("work", "c"), ("A.g", "ocaml"), ("A.f", "ocaml"))},
+      {("work", "c"): False, ("A.g", "ocaml"): True, ("A.f", "ocaml"): True}, f"the list: {rows}")
+page.driver.quit()
 PY
 }
 

@@ -114,6 +114,33 @@ test_wait_gives_the_exit_status() {
 	eq "$status" 2 "status of an uncaught OCaml exception"
 }
 
+# -o FILE: standard output has what the program writes and nothing else, and FILE has the data, in each format.
+test_output_in_a_file() {
+	local format
+	need_bpf
+	for format in '' --json --csv; do
+		# shellcheck disable=SC2086 # words
+		printf 'go\nquit\n' | "$TOOL" trace -prog "$(own_copy "$O/tests/ocaml/counted")" --count --print tail --limit 0 $format \
+			-o "$TMP/counts" --wait -- 20 1 >"$TMP/run" 2>"$TMP/err"
+		[[ $(grep -vcE '^(ready|#.*|[a-z_0-9]+ handler=[0-9]+ expected=[0-9]+.*)$' "$TMP/run") = 0 ]] ||
+			fail "standard output: $(<"$TMP/run")"
+		grep -qx "tail handler=0 expected=20" "$TMP/run" || fail "the program's output: $(<"$TMP/run")"
+		eq "$(grep -cw tail "$TMP/counts")" "$((20 + 1))" "printed hits and the total with '$format'"
+	done
+	eq "$(sed -n 's/.*: written$/written/p' "$TMP/err")" "written" "$(<"$TMP/err")"
+}
+
+# The program is not started if FILE cannot be created.
+test_output_that_cannot_be_written() {
+	need_bpf
+	check_error 2 "^ocaml-probes: $TMP/nosuch/out: No such file or directory$" \
+		trace -prog "$(type -P touch)" --count -o "$TMP/nosuch/out" -- "$TMP/started"
+	check_error 2 "^ocaml-probes: trace: -o '$TMP/out': requires --count" trace -prog "$O/tests/ocaml/counted" -enable-all -o "$TMP/out"
+	echo old >"$TMP/old"
+	check_error 2 "no such probe" trace -prog "$O/tests/ocaml/counted" --count=nosuch -o "$TMP/old" -- 1 1
+	eq "$(cd "$TMP" && ls -- *old* started 2>/dev/null)/$(<"$TMP/old")" "old/old" "files"
+}
+
 # Signals sent to the tool reach the program; a signal that kills it ends the tool in the same way.
 test_wait_forwards_signals() {
 	local status child

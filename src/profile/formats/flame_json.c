@@ -192,7 +192,7 @@ static void write_old_values(const struct profile_diff *diff, FILE *to)
 	fputs(",\n\"old\":[", to);
 	for (size_t i = 0; i < diff->n_stacks; i++)
 		fprintf(to, "%s%" PRIu64, i ? "," : "", diff->stacks[i].change.old_value);
-	fputs("]", to);
+	fprintf(to, "],\n\"samples\":[%.1f,%.1f]", diff->old_samples, diff->new_samples);
 }
 
 int flame_json_write(struct ocp_ctx *ctx, const struct profile *profile,

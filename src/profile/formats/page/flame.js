@@ -15,7 +15,7 @@ const KINDS = {
 	thread: "threads",
 };
 
-const CHANGES = { more: "more than before", all: "as before", less: "less than before" };
+const CHANGES = { more: "more than before", all: "as before, or within the sampling error", less: "less than before" };
 
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -67,6 +67,7 @@ export class FlameView {
 		this.profile = data.profile;
 		this.tree = treeOf(data);
 		this.isDiff = data.old !== undefined; // two profiles are compared
+		this.samples = data.samples ?? [0, 0]; // in a comparison: the numbers of samples, old and new
 		this.visited = []; // the nodes that were zoomed to before
 		this.chosen = undefined;
 		this.graph.replaceChildren();
@@ -98,6 +99,21 @@ export class FlameView {
 		return 100 * ((tree.value ? value / tree.value : 0) - (tree.old ? old / tree.old : 0));
 	}
 
+	// Return the sampling error of the difference of two shares, in points; see profile_diff.h. 0: not known.
+	error(value, old) {
+		const { tree } = this, [n, m] = this.samples;
+		if (!n || !m)
+			return 0;
+		const p = (n * (tree.old ? old / tree.old : 0) + 1) / (n + 2);
+		const q = (m * (tree.value ? value / tree.value : 0) + 1) / (m + 2);
+		return 100 * 1.96 * Math.sqrt(p * (1 - p) / (n + 2) + q * (1 - q) / (m + 2));
+	}
+
+	// Return true if the difference of the shares is within the sampling error.
+	isNoise(value, old) {
+		return Math.abs(this.points(value, old)) <= this.error(value, old);
+	}
+
 	// Return the description of NODE, in a graph that is zoomed to WITHIN.
 	#describe(node, within = this.tree) {
 		const words = [node.name];
@@ -109,7 +125,8 @@ export class FlameView {
 		if (within !== this.tree && within.value && !node.fade)
 			words.push(`(${this.share(node.value, within.value)} of ${within.name})`);
 		if (this.isDiff)
-			words.push(`— before ${this.share(node.old, this.tree.old)}: ${signed(this.points(node.value, node.old))} points`);
+			words.push(`— before ${this.share(node.old, this.tree.old)}: ${signed(this.points(node.value, node.old))} points` +
+				(this.isNoise(node.value, node.old) ? ", within the sampling error" : ""));
 		words.push(`— ${plural(node.samples, ...unitOf(this.profile.kind))}`);
 		if (node.self && node.children.length)
 			words.push(`— itself ${this.amount(node.self)}`);
@@ -132,6 +149,8 @@ export class FlameView {
 
 	// Return the name of the colour for the change of a node: three steps in either direction.
 	#changeOf({ value, old }) {
+		if (this.isNoise(value, old))
+			return "all-0";
 		const by = this.points(value, old);
 		const step = [0.1, 1, 10].filter((least) => Math.abs(by) >= least).length;
 		return step ? `${by < 0 ? "less" : "more"}-${step - 1}` : "all-0";

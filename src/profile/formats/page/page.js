@@ -30,7 +30,8 @@ function functionRow(found) {
 		number(found.self, view.amount(found.self)), number(found.self, view.share(found.self)),
 		number(found.total, view.amount(found.total)), number(found.total, view.share(found.total)),
 		...(isDiff ? [number(found.oldSelf, view.share(found.oldSelf, view.tree.old)),
-			make("td", { class: "number" }, signed(view.points(found.self, found.oldSelf)))] : []),
+			make("td", { class: view.isNoise(found.self, found.oldSelf) ? "number noise" : "number" },
+				signed(view.points(found.self, found.oldSelf)))] : []),
 		make("td", { class: "source" }, found.file ?? ""));
 }
 
