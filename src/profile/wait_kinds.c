@@ -180,6 +180,16 @@ void wait_kinds_sum(const struct profile *profile, struct wait_sum sums[N_WAIT_K
 	}
 }
 
+enum wait_kind wait_kinds_longest(const struct wait_sum sums[N_WAIT_KINDS])
+{
+	size_t longest = 0;
+
+	for (size_t i = 1; i < N_WAIT_KINDS; i++)
+		if (sums[i].ns > sums[longest].ns)
+			longest = i;
+	return (enum wait_kind)longest;
+}
+
 struct wait_kind_names {
 	const char *text, *name;
 };

@@ -30,6 +30,9 @@ enum wait_kind wait_kind_of(const struct named_stack *stack);
 /* Set SUMS[kind] to the sum of the stacks of PROFILE, a profile of waits. */
 void wait_kinds_sum(const struct profile *profile, struct wait_sum sums[N_WAIT_KINDS]);
 
+/* Return the kind with the longest time; if all times are 0, any kind. */
+enum wait_kind wait_kinds_longest(const struct wait_sum sums[N_WAIT_KINDS]);
+
 /* Return the name of KIND for people ("I/O"), and its name in JSON ("io"). */
 const char *wait_kind_text(enum wait_kind kind);
 const char *wait_kind_name(enum wait_kind kind);

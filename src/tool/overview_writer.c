@@ -16,7 +16,9 @@
 #include "base/search.h"
 #include "cli/pair_note.h"
 #include "look/container.h"
+#include "profile/wait_kinds.h"
 #include "tool/json.h"
+#include "tool/profile_output.h"
 #include "tool/writer.h"
 
 enum {
@@ -299,6 +301,30 @@ static void add_samples(struct overview_line *line, const struct overview_profil
 		overview_add(line, ", short system calls weigh too much");
 }
 
+/* Print what the threads have waited for most, and whether they lacked a CPU. */
+static void print_waits(const struct profile *profile)
+{
+	enum { MOST = 2 };
+	struct wait_sum sums[N_WAIT_KINDS];
+	char time[TIME_BYTES];
+
+	wait_kinds_sum(profile, sums);
+	for (size_t n = 0; n < MOST; n++) {
+		const enum wait_kind longest = wait_kinds_longest(sums);
+
+		if (!sums[longest].ns)
+			break;
+		printf("%s%s (%.0f%%)", n ? ", " : "  for ", wait_kind_text(longest),
+		       profile_share(profile, sums[longest].ns));
+		sums[longest].ns = 0;
+	}
+	if (profile->value)
+		putchar('\n');
+	if (profile->knows_ready && profile->ready_ns >= profile->duration_ns / 100)
+		printf("  ready, but without a CPU: %s\n",
+		       print_time(time, (double)profile->ready_ns));
+}
+
 static void print_own_function(const struct overview_profile *of, const struct own_function *f)
 {
 	printf("%6.1f%%  ", profile_share(&of->profile, f->value));
@@ -338,8 +364,11 @@ static void print_profile_block(const struct overview *o, enum profile_kind kind
 	else
 		add_samples(&line, of);
 	overview_line_print(&line, o, "profile", profile_texts[kind].option);
-	if (!of->why.text[0])
-		print_profile_rows(of);
+	if (of->why.text[0])
+		return;
+	if (kind == PROFILE_WAITS)
+		print_waits(&of->profile);
+	print_profile_rows(of);
 }
 
 /* ---- text: probes --------------------------------------------------------------------------- */
@@ -546,8 +575,7 @@ static struct json_object *json_of_profile(const struct overview_profile *of)
 	json_add_uint(object, unit, profile->value);
 	json_add_uint(object, "lost", profile->lost);
 	json_add_uint(object, "truncated", profile->truncated);
-	if (profile->kind == PROFILE_WAITS)
-		json_add_uint(object, "always_waiting", profile->always_waiting);
+	profile_json_waits(object, profile);
 	json_add_uint(object, "other_samples", of->own.other_samples);
 	json_add_uint(object, profile->kind == PROFILE_WORDS ? "other_words" : "other_ns",
 		      of->own.other_value);

@@ -119,16 +119,13 @@ static void print_wait_kinds(const struct profile *profile)
 	wait_kinds_sum(profile, sums);
 	printf("\n%7s %10s %10s  %s\n", "SHARE", "TIME", "WAITS", "FOR");
 	for (;;) {
-		size_t longest = 0;
+		const enum wait_kind longest = wait_kinds_longest(sums);
 
-		for (size_t i = 1; i < N_WAIT_KINDS; i++)
-			if (sums[i].ns > sums[longest].ns)
-				longest = i;
 		if (!sums[longest].ns)
 			break;
 		printf("%6.1f%% %10s %10" PRIu64 "  %s\n", profile_share(profile, sums[longest].ns),
 		       print_time(time, (double)sums[longest].ns), sums[longest].samples,
-		       wait_kind_text((enum wait_kind)longest));
+		       wait_kind_text(longest));
 		sums[longest].ns = 0;
 	}
 }
@@ -387,7 +384,7 @@ static struct json_object *json_of_wait_kinds(const struct profile *profile)
 	return object;
 }
 
-static void add_waits(struct json_object *root, const struct profile *profile)
+void profile_json_waits(struct json_object *root, const struct profile *profile)
 {
 	if (profile->kind != PROFILE_WAITS)
 		return;
@@ -414,7 +411,7 @@ int profile_print_json(struct ocp_ctx *ctx, const struct profile *profile)
 	if (profile->large_ns)
 		json_add_uint(root, "large_blocks_ns", profile->large_ns);
 	json_add_uint(root, "processes", profile->processes);
-	add_waits(root, profile);
+	profile_json_waits(root, profile);
 	json_add_uint(root, "samples", profile->samples);
 	if (profile->by_ptrace && profile_is_sampled(profile->kind))
 		json_add_uint(root, "in_calls", profile->in_calls);

@@ -18,6 +18,13 @@ int profile_print_table(struct ocp_ctx *ctx, struct profile *profile,
 			const struct profile_table *table);
 int profile_print_json(struct ocp_ctx *ctx, const struct profile *profile);
 
+struct json_object;
+/*
+ * If PROFILE is one of waits, add to ROOT what they were for, and how long threads were ready
+ * without a CPU.
+ */
+void profile_json_waits(struct json_object *root, const struct profile *profile);
+
 /*
  * Print "the collector takes 20.3% of this program's CPU time (minor 12.1, major 8.2)", if that is
  * known.

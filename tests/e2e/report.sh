@@ -124,6 +124,7 @@ test_text() {
 	finds '^heap: .* allocated ' "$TMP/out"
 	finds '^waiting: .* ocaml-probes profile [0-9]* --off-cpu$' "$TMP/out"
 	finds '^  *[0-9.]*%  Reported\.sleeper$' "$TMP/out"
+	finds -E '^  for I/O and events \([0-9]+%\)(, |$)' "$TMP/out"
 	finds '^probes: 2, 200 hits, ' "$TMP/out"
 	finds '^  *[0-9.]*/s  request_start,request_done: p50 ' "$TMP/out"
 	eq "$(awk 'length > 80' "$TMP/out" | grep -v "^$REPORTED" || :)" "" "lines of more than 80 columns"
