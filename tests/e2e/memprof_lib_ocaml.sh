@@ -222,6 +222,15 @@ is_debians_ocaml() {
 }
 
 # The C parts under the sanitizers. OCaml's runtime keeps its signal stack to itself, and frees none.
+# A program that writes events faster than a session can read them: with hardly any CPU left for the reader, it is stopped all
+# the same.
+test_slow_reader() {
+	need_programs
+	start_subject leak
+	background taskset -c 0 sh -c 'while :; do :; done'
+	eq "$(nice -n 19 timeout 300 taskset -c 0 "$PROGRAMS/control" busy "$TARGET" 2>&1)" "stopped, unread: true"
+}
+
 test_sanitizers() {
 	local sanitize=-fsanitize=address,undefined cc=(-cc "clang -Wl,-E")
 	local objects=(probes_lib_stubs.o probes_lib_memprof_stubs.o memprof_recorder.o memprof_names.o "$O/asan/internal.a")

@@ -16,7 +16,14 @@
 
 #include "base/clock.h"
 
-enum { READ_MS = 5, STOP_NS = 1000 * 1000 * 1000, STACK_BYTES = 256 << 10, FIRST_EVENTS = 1024 };
+enum {
+	READ_MS = 5,
+	TURN_NS = 20 * 1000 * 1000, /* how long the thread takes events while others may wait */
+	EVENTS_A_LOOK = 256,	    /* events between two looks at the clock */
+	STOP_NS = 1000 * 1000 * 1000,
+	STACK_BYTES = 256 << 10,
+	FIRST_EVENTS = 1024
+};
 
 struct recorder {
 	struct ocp_ctx *ctx;
@@ -88,17 +95,27 @@ static int keep_event(struct recorder *r, const struct memprof_event *event, siz
 	return 0;
 }
 
-static int take_events(struct recorder *r)
+/*
+ * Take the events that have come. Stop after TURN_NS, since a program may write faster than this
+ * thread reads, and other threads wait for the lock. If ALL, take all events that have come before
+ * this call, however long it takes; leave out later events.
+ */
+static int take_events(struct recorder *r, bool all)
 {
+	const int64_t until_ns = clock_ns(CLOCK_MONOTONIC) + TURN_NS;
 	struct memprof_event event;
 	size_t stack;
 	int err = 0;
 
-	while (!err && memprof_next(r->session, &event)) {
+	if (all)
+		memprof_finish(r->session);
+	for (int n = 0; !err && memprof_next(r->session, &event); n++) {
 		memprof_answers_see(&r->answers, event.domain);
 		err = heap_enter(r->heap, &event, &stack);
 		if (!err)
 			err = keep_event(r, &event, stack);
+		if (!all && n % EVENTS_A_LOOK == 0 && clock_ns(CLOCK_MONOTONIC) > until_ns)
+			break;
 	}
 	return err;
 }
@@ -116,11 +133,12 @@ static int look(struct recorder *r, bool *is_end)
 	/* Take answers before events: events written before an answer are then not missed. */
 	int err = memprof_answers_take(r->ctx, (pid_t)r->spec.pid, r->session, &r->answers);
 
+	*is_end = is_at_end(r, now_ns);
 	if (!err)
-		err = take_events(r);
+		err = take_events(r, *is_end);
 	if (!err && memprof_answers_refuse(&r->answers, now_ns))
 		err = memprof_answers_refusal(r->ctx, (pid_t)r->spec.pid, &r->answers);
-	*is_end = err || is_at_end(r, now_ns);
+	*is_end |= err != 0;
 	r->losses = memprof_losses(r->session,
 				   *is_end && r->answers.is_closed && !r->answers.has_stopped);
 	return err;

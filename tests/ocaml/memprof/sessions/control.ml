@@ -47,6 +47,14 @@ let errors pid =
   let { unread; _ } = stop session in
   Printf.printf "%d kept, others unread: %b\n" (Array.length (read session)) (unread > 0)
 
+(* The program writes events all the time. *)
+let busy pid =
+  let session = start ~rate:1. ~events:10 ~pid () in
+  Unix.sleepf 0.3;
+  ignore (read session);
+  let { unread; _ } = stop session in
+  Printf.printf "stopped, unread: %b\n" (unread > 0)
+
 let state_name session =
   match state session with
   | Waiting -> "waiting"
@@ -80,6 +88,7 @@ let () =
   match Sys.argv.(1), int_of_string Sys.argv.(2) with
   | "events", pid -> events pid
   | "errors", pid -> errors pid
+  | "busy", pid -> busy pid
   | "start", pid -> attempt "start" (start ~pid)
   | "waits", pid -> waits pid
   | "stopped", pid ->
