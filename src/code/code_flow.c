@@ -794,8 +794,9 @@ static bool leads_to(struct pause_search *s, size_t i, size_t j)
 }
 
 /*
- * Return true if a pause can begin at I. If THROUGH is CODE_NOWHERE, each call must execute I. Otherwise
- * I must be THROUGH, or each call that executes one of the two must execute I before THROUGH.
+ * Return true if a pause can begin at I. If THROUGH is CODE_NOWHERE, each call must execute I.
+ * Otherwise I must be THROUGH, or each call that executes one of the two must execute I before
+ * THROUGH.
  */
 static bool begins(struct pause_search *s, size_t i, size_t through)
 {
@@ -846,8 +847,8 @@ static bool ends(struct pause_search *s, size_t i, size_t through)
 }
 
 /*
- * Return the number of the instruction that calls the function at VA; CODE_NOWHERE if no instruction
- * does, or several do.
+ * Return the number of the instruction that calls the function at VA; CODE_NOWHERE if no
+ * instruction does, or several do.
  */
 static size_t find_call(const struct code_flow *flow, uint64_t va)
 {

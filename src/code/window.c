@@ -436,7 +436,6 @@ static bool may_use_red_zone(const struct code_flow *flow, size_t i)
 	switch (flow->insns[i].kind) {
 	case INSN_RSP_ADD:
 		return false;
-	case INSN_RSP_SAVE:
 	case INSN_RSP_RESTORE:
 	case INSN_RSP_LOAD:
 	case INSN_RSP_LOST:

@@ -1072,8 +1072,8 @@ static int check_inside_engine(struct ocp_ctx *ctx)
 
 /*
  * Measure counting and timing separately, because counting costs only a tenth of timing. Measure
- * timing by key if a pair has a key, because it costs more than timing by thread. A window costs
- * less than a site; if there are both, use the cost of a site for all.
+ * timing by key if a pair is matched by key or by frame, because this costs more than timing by
+ * thread. A window costs less than a site; if there are both, use the cost of a site for all.
  */
 static int costs(struct ocp_ctx *ctx, const struct engine_spec *spec, struct ocp_costs *costs)
 {
@@ -1084,7 +1084,8 @@ static int costs(struct ocp_ctx *ctx, const struct engine_spec *spec, struct ocp
 		&counting);
 
 	for (size_t i = 0; i < spec->n_roles; i++)
-		by_key |= spec->roles[i].is_keyed || spec->roles[i].is_frame;
+		by_key |= spec->roles[i].is_keyed ||
+			  (spec->roles[i].is_frame && !spec->times_only_phases);
 	if (!err && spec->request.n_pairs)
 		err = own_cost_measure(ctx, by_key ? OWN_COST_TIMING_BY_KEY : OWN_COST_TIMING,
 				       spec->request.depth, &timing);
