@@ -287,7 +287,7 @@ TEST(only_the_entry_of_c_code)
 	code_windows_free(&it);
 }
 
-/* ---- C code that reports phases --------------------------------------------------------------- */
+/* ---- C code that reports phases -------------------------------------------------------------- */
 
 /* Find the window of the call or jump at LABEL of the function NAME. */
 static bool find_of_call(struct code *code, const char *name, size_t n, const char *label,
