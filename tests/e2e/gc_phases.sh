@@ -4,7 +4,7 @@
 #
 # needs: fixtures
 # variants: inside
-# ocaml5: test_events_of_one_domain test_events_of_four_domains test_phase_of_two_pairs test_report_by_domain test_end test_exec test_refusals test_stripped test_bug_13123
+# ocaml5: test_events_of_one_domain test_events_of_four_domains test_events_inside test_report_inside test_phase_of_two_pairs test_report_by_domain test_end test_exec test_refusals test_stripped test_bug_13123
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 
@@ -295,6 +295,25 @@ assert some == all_of_it, (some, all_of_it)
 PY
 	}
 	not_in inside test_report_by_domain
+fi
+
+# The variant `inside` runs on OCaml 4 only.
+if is_5; then
+	inside() { # COMMAND...
+		ENGINE=inside ENGINE_FLAGS=(--engine inside)
+		"$@"
+	}
+
+	test_events_inside() {
+		inside test_events_of_one_domain
+		rm -r "$TMP/ring"
+		test_events_of_four_domains
+	}
+
+	test_report_inside() {
+		inside test_report
+	}
+	not_in inside test_events_inside test_report_inside
 fi
 
 # What the program collects before the time of the report begins is in neither of the numbers. The report's CPU samples
