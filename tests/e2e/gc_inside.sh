@@ -201,21 +201,28 @@ end_measuring() { # PID
 	wait "$1" || fail "status $?"
 }
 
-# Uprobes first: a phase with one is not measured inside, which a line says. Then jumps first: no uprobe is put there.
+# Uprobes first: the jumps keep off them, and both measure. They go in each order. Then jumps first: no uprobe is put there.
 test_both_engines() {
-	local status=0 all=("${MEASURED[@]}") bpf
+	local status=0 all=("${MEASURED[@]}") bpf last
 	need_counting
 	build
 	start_busy
-	MEASURED=(--time gc:minor)
-	measure_until_pause bpf gc:minor
-	bpf=$COUNTING
-	MEASURED=("${all[@]}")
-	measure_until_pause inside gc:major_slice
-	matches "$(<"$TMP/inside.err")" "pid $TARGET: 1 function is not counted: another tool has a uprobe on"
-	end_measuring "$COUNTING"
-	end_measuring "$bpf"
-	holds has_own_code
+	for last in inside bpf; do
+		MEASURED=(--time gc:minor)
+		measure_until_pause bpf gc:minor
+		bpf=$COUNTING
+		MEASURED=("${all[@]}")
+		measure_until_pause inside gc:minor
+		if [[ $last = bpf ]]; then
+			end_measuring "$COUNTING"
+			end_measuring "$bpf"
+		else
+			end_measuring "$bpf"
+			check_busy
+			end_measuring "$COUNTING"
+		fi
+		holds has_own_code
+	done
 	MEASURED=(--time gc:minor)
 	measure_until_pause inside gc:minor
 	"$TOOL" attach -pid "$TARGET" --time gc:minor --for 1s >"$TMP/out" 2>"$TMP/err" || status=$?
