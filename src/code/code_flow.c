@@ -708,14 +708,14 @@ int code_flow_read(struct code_flow *flow, const struct code_bytes *function,
  * instructions.
  */
 
-#define NOWHERE SIZE_MAX
-
 struct pause_search {
 	const struct code_flow *flow;
 	bool *seen; /* for each instruction: the search has visited it */
 	uint32_t *queue;
 	size_t n_queued;
 	size_t avoided;
+	code_bound_fn is_bound;
+	const void *data;
 };
 
 static void visit(struct pause_search *s, size_t i)
@@ -780,26 +780,27 @@ static bool is_usable(struct pause_search *s, size_t i)
 {
 	const struct depth *depth = &s->flow->depths[i];
 
-	if (!s->flow->insns[i].is_emulated || depth->kind != DEPTH_KNOWN || depth->is_doubtful)
+	if (depth->kind != DEPTH_KNOWN || depth->is_doubtful || !s->is_bound(s->flow, i, s->data))
 		return false;
-	explore(s, i, true, NOWHERE);
+	explore(s, i, true, CODE_NOWHERE);
 	return !s->seen[i];
 }
 
 /* Return true if a call can execute J after I. */
 static bool leads_to(struct pause_search *s, size_t i, size_t j)
 {
-	explore(s, i, true, NOWHERE);
+	explore(s, i, true, CODE_NOWHERE);
 	return s->seen[j];
 }
 
 /*
- * Return true if a pause can begin at I. If THROUGH is NOWHERE, each call must execute I. Otherwise
- * I must be THROUGH, or each call that executes one of the two must execute I before THROUGH.
+ * Return true if a pause can begin at I. If THROUGH is CODE_NOWHERE, each call must execute I.
+ * Otherwise I must be THROUGH, or each call that executes one of the two must execute I before
+ * THROUGH.
  */
 static bool begins(struct pause_search *s, size_t i, size_t through)
 {
-	if (through == NOWHERE)
+	if (through == CODE_NOWHERE)
 		return !explore(s, 0, false, i);
 	if (i == through)
 		return true;
@@ -808,11 +809,36 @@ static bool begins(struct pause_search *s, size_t i, size_t through)
 }
 
 /*
- * Return true if a pause can end at I. This is like begins(), but I must be executed after THROUGH.
+ * Return true if instruction I, or one that can be executed after I, calls a function or jumps to
+ * one: a pause that ends at I would lack the time of this function, such as the second compaction
+ * of OCaml 4. Functions whose addresses are in memory are hooks of the program: they do not matter.
+ */
+static bool calls_after(struct pause_search *s, size_t i)
+{
+	const struct code_flow *flow = s->flow;
+	uint32_t number;
+
+	explore(s, i, false, CODE_NOWHERE);
+	for (size_t k = 0; k < flow->n_insns; k++) {
+		const struct insn *insn = &flow->insns[k];
+
+		if (s->seen[k] && (insn->kind == INSN_CALL ||
+				   ((insn->kind == INSN_JMP || insn->kind == INSN_JCC) &&
+				    !code_flow_find(flow, insn->value, &number))))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Return true if a pause can end at I. This is like begins(), but I must be executed after THROUGH,
+ * and no function may be called after I.
  */
 static bool ends(struct pause_search *s, size_t i, size_t through)
 {
-	if (through == NOWHERE)
+	if (calls_after(s, i))
+		return false;
+	if (through == CODE_NOWHERE)
 		return !explore(s, 0, false, i);
 	if (explore(s, through, true, i))
 		return false;
@@ -821,68 +847,86 @@ static bool ends(struct pause_search *s, size_t i, size_t through)
 }
 
 /*
- * Return the number of the instruction that calls the function at VA; NOWHERE if no instruction
- * does, or several do.
+ * Return the number of the instruction that calls the function at VA; CODE_NOWHERE if no
+ * instruction does, or several do.
  */
 static size_t find_call(const struct code_flow *flow, uint64_t va)
 {
-	size_t found = NOWHERE;
+	size_t found = CODE_NOWHERE;
 
 	for (size_t i = 0; i < flow->n_insns; i++) {
 		if (flow->insns[i].kind != INSN_CALL ||
 		    flow->code.va + (uint64_t)flow->insns[i].value != va)
 			continue;
-		if (found != NOWHERE)
-			return NOWHERE;
+		if (found != CODE_NOWHERE)
+			return CODE_NOWHERE;
 		found = i;
 	}
 	return found;
 }
 
-static int find_pause_bounds(struct pause_search *s, size_t through, struct code_pause *out)
+static int find_bounds(struct pause_search *s, size_t through, struct code_bounds *out)
 {
-	const struct code_flow *flow = s->flow;
-	size_t begin = NOWHERE, end = NOWHERE;
+	size_t begin = CODE_NOWHERE, end = CODE_NOWHERE;
 
-	for (size_t i = 0; i < flow->n_insns; i++) {
+	for (size_t i = 0; i < s->flow->n_insns; i++) {
 		if (!is_usable(s, i))
 			continue;
-		if (begins(s, i, through) && (begin == NOWHERE || leads_to(s, i, begin)))
+		if (begins(s, i, through) && (begin == CODE_NOWHERE || leads_to(s, i, begin)))
 			begin = i;
-		if (ends(s, i, through) && (end == NOWHERE || leads_to(s, end, i)))
+		if (ends(s, i, through) && (end == CODE_NOWHERE || leads_to(s, end, i)))
 			end = i;
 	}
-	if (begin == NOWHERE || end == NOWHERE || !leads_to(s, begin, end))
+	if (begin == CODE_NOWHERE)
 		return -ENODATA;
-	*out = (struct code_pause){ .begin = flow->insns[begin].off,
-				    .end = flow->insns[end].off,
-				    .begin_depth = flow->depths[begin].value,
-				    .end_depth = flow->depths[end].value };
+	if (end != CODE_NOWHERE && !leads_to(s, begin, end))
+		end = CODE_NOWHERE;
+	*out = (struct code_bounds){ begin, end };
 	return 0;
+}
+
+int code_bounds_find(struct ocp_ctx *ctx, const struct code_flow *flow, uint64_t through_va,
+		     code_bound_fn is_bound, const void *data, struct code_bounds *out)
+{
+	struct pause_search search = { .flow = flow, .is_bound = is_bound, .data = data };
+	const size_t through = through_va ? find_call(flow, through_va) : CODE_NOWHERE;
+	int err;
+
+	if (flow->problem || !flow->n_insns || (through_va && through == CODE_NOWHERE))
+		return -ENODATA;
+	search.seen = calloc(flow->n_insns, sizeof(*search.seen));
+	search.queue = calloc(flow->n_insns, sizeof(*search.queue));
+	err = search.seen && search.queue ? find_bounds(&search, through, out) : ctx_no_memory(ctx);
+	free(search.seen);
+	free(search.queue);
+	return err;
+}
+
+static bool is_emulated(const struct code_flow *flow, size_t i, const void *data)
+{
+	(void)data;
+	return flow->insns[i].is_emulated;
 }
 
 int code_pause_find(struct ocp_ctx *ctx, const struct code_bytes *function, struct code_file *file,
 		    uint64_t through_va, struct code_pause *out)
 {
-	enum { MOST_BYTES = 16384 };
 	struct code_flow *flow = code_file_flow(file);
-	struct pause_search search = { .flow = flow };
-	size_t through = NOWHERE;
+	struct code_bounds bounds;
 	int err;
 
-	if (!function->n || function->n > MOST_BYTES)
+	if (!function->n || function->n > CODE_PAUSE_BYTES)
 		return -ENODATA;
 	if (code_flow_read(flow, function, file))
 		return ctx_no_memory(ctx);
-	if (through_va)
-		through = find_call(flow, through_va);
-	if (flow->problem || !flow->n_insns || (through_va && through == NOWHERE))
+	err = code_bounds_find(ctx, flow, through_va, is_emulated, NULL, &bounds);
+	if (err)
+		return err;
+	if (bounds.end == CODE_NOWHERE)
 		return -ENODATA;
-	search.seen = calloc(flow->n_insns, sizeof(*search.seen));
-	search.queue = calloc(flow->n_insns, sizeof(*search.queue));
-	err = search.seen && search.queue ? find_pause_bounds(&search, through, out)
-					  : ctx_no_memory(ctx);
-	free(search.seen);
-	free(search.queue);
-	return err;
+	*out = (struct code_pause){ .begin = flow->insns[bounds.begin].off,
+				    .end = flow->insns[bounds.end].off,
+				    .begin_depth = flow->depths[bounds.begin].value,
+				    .end_depth = flow->depths[bounds.end].value };
+	return 0;
 }

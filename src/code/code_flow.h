@@ -14,6 +14,8 @@
 enum {
 	/* A larger function is not decoded. */
 	FUNCTION_BYTES_MAX = 4 << 20,
+	/* The bounds of pauses are not looked for in a larger function. */
+	CODE_PAUSE_BYTES = 16384,
 };
 
 enum depth_kind {
@@ -160,5 +162,22 @@ struct code_pause {
  */
 int code_pause_find(struct ocp_ctx *ctx, const struct code_bytes *function, struct code_file *file,
 		    uint64_t through_va, struct code_pause *out);
+
+/* Return true if instruction I of FLOW can be the begin or the end of a pause. */
+typedef bool (*code_bound_fn)(const struct code_flow *flow, size_t i, const void *data);
+
+/* The numbers of two instructions; `end` is CODE_NOWHERE if there is no such instruction. */
+#define CODE_NOWHERE SIZE_MAX
+struct code_bounds {
+	size_t begin, end;
+};
+
+/*
+ * Like code_pause_find(), for the function that was read to FLOW, and for instructions for which
+ * IS_BOUND(FLOW, instruction, DATA) is true instead of those that the kernel emulates. Returns
+ * -ENODATA if no instruction can be the begin.
+ */
+int code_bounds_find(struct ocp_ctx *ctx, const struct code_flow *flow, uint64_t through_va,
+		     code_bound_fn is_bound, const void *data, struct code_bounds *out);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "code/window.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -406,4 +407,76 @@ void code_windows_free(struct code_windows *windows)
 	free(windows->exits);
 	windows->exits = NULL;
 	windows->n_exits = 0;
+}
+
+/* ---- C code that reports and executes phases ------------------------------------------------- */
+
+bool code_window_of_call(const struct code_flow *flow, size_t i, struct code_window *out)
+{
+	enum { MOV_EDI = 0xbf };
+	const size_t before = i - 1;
+
+	if (!flow->is_decoded)
+		return false;
+	if (i > 0 && !flow->is_target[i] && flow->insns[before].n_bytes == WINDOW_JUMP_BYTES &&
+	    *code_flow_bytes(flow, before) == MOV_EDI && make_window(flow, before, before, out))
+		return true;
+	return make_window(flow, i, i, out);
+}
+
+/*
+ * Return true if instruction I may use memory below rsp, or may let another register point to the
+ * stack.
+ */
+static bool may_use_red_zone(const struct code_flow *flow, size_t i)
+{
+	const uint8_t *bytes = code_flow_bytes(flow, i);
+	struct insn_memory memory;
+
+	switch (flow->insns[i].kind) {
+	case INSN_RSP_ADD:
+		return false;
+	case INSN_RSP_RESTORE:
+	case INSN_RSP_LOAD:
+	case INSN_RSP_LOST:
+		return true;
+	default:
+		return insn_reads_rsp(&flow->decoder, bytes, bytes_after(flow, i)) &&
+		       (!insn_memory(&flow->decoder, bytes, bytes_after(flow, i), &memory) ||
+			memory.base != INSN_RSP || memory.off < 0);
+	}
+}
+
+/* Return true if the best window that begins with instruction I can be a bound of a pause. */
+static bool is_pause_window(const struct code_flow *flow, size_t i, const void *data)
+{
+	const uint32_t *keep_off = data;
+	struct code_window window;
+
+	if (i == 0 || !make_window(flow, i, last_of(flow, i), &window))
+		return false;
+	for (int k = 0; k < 2; k++)
+		if (keep_off[k] >= window.off && keep_off[k] < window.off + window.n_bytes)
+			return false;
+	return true;
+}
+
+int code_windows_find_pause(struct ocp_ctx *ctx, const struct code_flow *flow, uint64_t through_va,
+			    const uint32_t keep_off[2], struct code_pause_windows *out)
+{
+	struct code_bounds bounds;
+	int err;
+
+	*out = (struct code_pause_windows){ 0 };
+	for (size_t i = 0; i < flow->n_insns; i++)
+		if (may_use_red_zone(flow, i))
+			return -ENODATA;
+	err = code_bounds_find(ctx, flow, through_va, is_pause_window, keep_off, &bounds);
+	if (err)
+		return err;
+	make_window(flow, bounds.begin, last_of(flow, bounds.begin), &out->begin);
+	out->has_end = bounds.end != CODE_NOWHERE &&
+		       make_window(flow, bounds.end, last_of(flow, bounds.end), &out->end) &&
+		       (is_behind(&out->end, &out->begin) || is_behind(&out->begin, &out->end));
+	return 0;
 }

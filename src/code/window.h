@@ -15,6 +15,11 @@
  * of this project on the function's place (x86_function.h). So the window of a function is behind
  * both. Other windows are known by their `start`; they are not safe.
  *
+ * The phases of the collector are counted and timed in C code. Where C code calls a function, it
+ * has no value in the status flags and below rsp: see code_window_of_call(). Elsewhere, the decoded
+ * function must not use memory below rsp at all: see code_windows_find_pause(). Code that counts
+ * there keeps r11, since the compiler may know that a called function does not change r11.
+ *
  * Code that counts or times in a window may change r11 and the status flags only. No caller passes
  * a value in r11, no instruction between the entry and the window writes r11, and no instruction of
  * an exit's window reads r11. Code that times may use the
@@ -89,5 +94,28 @@ int code_windows_find(struct ocp_ctx *ctx, const struct code_flow *flow,
 		      const struct code_function *function, enum window_language language,
 		      struct code_windows *out);
 void code_windows_free(struct code_windows *windows);
+
+/*
+ * Instruction I of FLOW, which is C code, calls another function or jumps to it. Set *OUT to a
+ * window that is executed if and only if I is, right before it or as I: a move of a constant to
+ * %edi before it, or I. Prefer the move, since uprobes of this project are on I. Return false if
+ * there is no such window.
+ */
+bool code_window_of_call(const struct code_flow *flow, size_t i, struct code_window *out);
+
+/* Where a pause begins and ends. */
+struct code_pause_windows {
+	struct code_window begin, end;
+	bool has_end; /* false if no window can be the end */
+};
+
+/*
+ * FLOW is C code. Find windows for the begin and the end of its calls, as code_pause_find() finds
+ * instructions (THROUGH_VA: see there). They are behind the entry, and do not contain the
+ * instructions at the offsets KEEP_OFF[0..2), where uprobes of this project are. Returns -ENODATA
+ * if there is no window for the begin, or -ENOMEM.
+ */
+int code_windows_find_pause(struct ocp_ctx *ctx, const struct code_flow *flow, uint64_t through_va,
+			    const uint32_t keep_off[2], struct code_pause_windows *out);
 
 #endif

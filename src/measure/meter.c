@@ -537,6 +537,7 @@ static int open_engine(struct ocp_meter *meter)
 		.max_open = MAX_OPEN_STARTS,
 		.max_frames = measure_request_times_calls(&meter->request) ? MAX_FRAMES : 0,
 		.has_conditions = meter_has_conditions(meter),
+		.times_only_phases = meter_times_only_phases(meter),
 		.only_windows =
 			meter_is_inside(meter) && measure_request_counts_only_code(&meter->request),
 		.many_processes = meter->n_procs > 1 ||

@@ -205,6 +205,8 @@ int meter_drop_left_out(struct ocp_meter *meter, size_t *n_sites);
  * are requested.
  */
 bool meter_has_conditions(const struct ocp_meter *meter);
+/* Return true if no calls are timed but those of phases of the collector. */
+bool meter_times_only_phases(const struct ocp_meter *meter);
 int meter_check_code(struct ocp_meter *meter);
 
 /*

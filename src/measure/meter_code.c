@@ -104,6 +104,15 @@ bool meter_has_conditions(const struct ocp_meter *meter)
 	return selection_has_kind(&meter->counted, ITEM_GC_PHASE);
 }
 
+bool meter_times_only_phases(const struct ocp_meter *meter)
+{
+	for (size_t i = 0; i < meter->request.n_pairs; i++)
+		if (request_pair_is_calls(&meter->request.pairs[i]) &&
+		    meter->request.pairs[i].start.kind != ITEM_GC_PHASE)
+			return false;
+	return true;
+}
+
 static size_t selection_count(const struct selection *selection)
 {
 	size_t n = 0;

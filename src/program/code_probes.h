@@ -19,16 +19,16 @@ struct line_spans;
 /* A request: an item (see program/item.h) for which item_is_code() is true. */
 struct code_wish {
 	const char *text;
-	bool is_timed;	 /* measure the time of calls: sites at the exits are needed */
-	bool has_args;	 /* measure arguments: the site must be the first instruction */
-	bool by_window;	 /* functions are counted by a jump instead of a uprobe: a window */
-	bool has_bounds; /* for a phase: use only first instructions and returns of functions */
 	/*
 	 * For source lines: the places to leave out (see line_places_read()); NULL if there are
 	 * none.
 	 */
 	const struct line_spans *spans;
-	bool was_found; /* set by code_probes_find(): the file has the code that TEXT names */
+	bool is_timed;	 /* measure the time of calls: sites at the exits are needed */
+	bool has_args;	 /* measure arguments: the site must be the first instruction */
+	bool by_window;	 /* functions are counted by a jump instead of a uprobe: a window */
+	bool has_bounds; /* for a phase: use only first instructions and returns of functions */
+	bool was_found;	 /* set by code_probes_find(): the file has the code that TEXT names */
 };
 
 struct code_probes;

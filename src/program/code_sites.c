@@ -281,35 +281,49 @@ static int add_function(struct code_sites *sites, const struct function *functio
 	return err;
 }
 
-static int add_window_site(struct code_sites *sites, const struct function *function,
-			   uint32_t probe, const struct code_window *window, uint8_t events)
+/* Add the site SPOT, which is WINDOW; set *SITE to it, until the next one is added. */
+static int add_window(struct code_sites *sites, uint32_t probe, bool is_on_ocaml_stack,
+		      const struct spot *spot, const struct code_window *window, struct site **site)
 {
-	const struct spot spot = { .va = function->va + window->off,
-				   .cost = CODE_EMULATED,
-				   .depth = window->depth,
-				   .events = events };
 	struct code_bytes bytes;
 	uint8_t *copy;
 	int err;
 
 	/* The bytes were decoded just now, so they are in the file. */
-	if (code_file_bytes(sites->file, true, spot.va, window->n_bytes, &bytes))
+	if (code_file_bytes(sites->file, true, spot->va, window->n_bytes, &bytes))
 		return ctx_no_memory(sites->ctx);
 	copy = malloc(window->n_bytes);
 	if (!copy)
 		return ctx_no_memory(sites->ctx);
 	memcpy(copy, bytes.bytes, window->n_bytes);
-	err = add_code_site(sites, probe,
-			    function->language == FUNCTION_OCAML && sites->has_ocaml_stacks, &spot);
+	err = add_code_site(sites, probe, is_on_ocaml_stack, spot);
 	if (err) {
 		free(copy);
 		return err;
 	}
-	sites->sites[sites->n - 1].window = copy;
-	sites->sites[sites->n - 1].n_window = window->n_bytes;
-	sites->sites[sites->n - 1].n_before = window->n_before;
-	sites->sites[sites->n - 1].is_c_window = function->language == FUNCTION_C;
+	*site = &sites->sites[sites->n - 1];
+	(*site)->window = copy;
+	(*site)->n_window = window->n_bytes;
+	(*site)->n_before = window->n_before;
 	return 0;
+}
+
+/* Add WINDOW of FUNCTION. */
+static int add_window_site(struct code_sites *sites, const struct function *function,
+			   uint32_t probe, const struct code_window *window, uint8_t events)
+{
+	const bool is_ocaml = function->language == FUNCTION_OCAML;
+	const struct spot spot = { .va = function->va + window->off,
+				   .cost = CODE_EMULATED,
+				   .depth = window->depth,
+				   .events = events };
+	struct site *site;
+	const int err =
+		add_window(sites, probe, is_ocaml && sites->has_ocaml_stacks, &spot, window, &site);
+
+	if (!err)
+		site->keeps_r11 = site->is_c_entry = function->language == FUNCTION_C;
+	return err;
 }
 
 /*
@@ -750,6 +764,174 @@ static int add_calls(struct code_sites *sites, const struct gc_phase_place *plac
 	return err;
 }
 
+/*
+ * Set *WINDOW to the window of CALL, with its offset from the function that contains CALL. Return
+ * false if there is none.
+ */
+static bool find_call_window(struct code_sites *sites, const struct gc_event_call *call,
+			     struct code_window *window)
+{
+	struct code_flow *flow = code_file_flow(sites->file);
+	struct code_bytes bytes;
+	uint32_t number;
+
+	return code_file_bytes(sites->file, true, call->function_va, call->function_bytes,
+			       &bytes) == 0 &&
+	       code_flow_read(flow, &bytes, sites->file) == 0 &&
+	       code_flow_find(flow, (int64_t)(call->va - call->function_va), &number) &&
+	       code_window_of_call(flow, number, window);
+}
+
+/* As add_calls(), but each site is a window at the call. */
+static int add_call_windows(struct code_sites *sites, const struct gc_phase_place *place,
+			    uint32_t probe, bool needs_time, char **why)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < place->n_calls; i++) {
+		const struct gc_event_call *call = &place->calls[i];
+		const uint8_t begins = SITE_COUNTS | (needs_time ? SITE_BEGINS : 0);
+		struct code_window window;
+		struct spot spot = { .events = call->is_end ? SITE_ENDS : begins,
+				     .cost = CODE_EMULATED,
+				     .is_flat = true };
+		struct site *site;
+
+		if (call->is_end && !needs_time)
+			continue;
+		if (!find_call_window(sites, call, &window))
+			return set_refusal(sites, needs_time ? "timed inside" : "counted inside",
+					   "a jump does not fit where its code reports it", why);
+		spot.va = call->function_va + window.off;
+		err = add_window(sites, probe, false, &spot, &window, &site);
+		if (!err)
+			site->keeps_r11 = true;
+	}
+	return err;
+}
+
+/*
+ * Find windows for the begin and the end of the calls of the function at VA (only of those that
+ * call the function at THROUGH_VA, if it is not 0). Return -ENODATA if there is none for the begin.
+ */
+static int find_pause_windows(struct code_sites *sites, uint64_t va, uint64_t through_va,
+			      struct code_pause_windows *out)
+{
+	struct code_flow *flow = code_file_flow(sites->file);
+	uint32_t keep_off[2] = { UINT32_MAX, UINT32_MAX };
+	struct code_pause pause;
+	struct code_bytes bytes;
+
+	if (!bytes_from(sites, va, &bytes) || bytes.n > CODE_PAUSE_BYTES)
+		return -ENODATA;
+	if (code_pause_find(sites->ctx, &bytes, sites->file, through_va, &pause) == 0) {
+		keep_off[0] = pause.begin;
+		keep_off[1] = pause.end;
+	}
+	if (!bytes_from(sites, va, &bytes) || code_flow_read(flow, &bytes, sites->file))
+		return ctx_no_memory(sites->ctx);
+	return code_windows_find_pause(sites->ctx, flow, through_va, keep_off, out);
+}
+
+/* Add WINDOW of the C function at VA, unless other code may jump into it. */
+static int add_pause_window(struct code_sites *sites, uint32_t probe, uint64_t va,
+			    const struct code_window *window, uint8_t events, char **why)
+{
+	const struct spot spot = { .va = va + window->off,
+				   .cost = CODE_EMULATED,
+				   .depth = window->depth,
+				   .events = events,
+				   .is_flat = true };
+	struct code_bytes bytes;
+	struct function function = { .va = va };
+	struct site *site;
+	int err;
+
+	if (bytes_from(sites, va, &bytes))
+		function.bytes = bytes.n;
+	err = check_jumps_into(sites, &function, window, why);
+	if (err || *why)
+		return err;
+	err = add_window(sites, probe, false, &spot, window, &site);
+	if (!err)
+		site->keeps_r11 = true;
+	return err;
+}
+
+/* Add windows at the begin and the end of the pauses that are calls of PLACE's timed function. */
+static int add_timed_windows(struct code_sites *sites, const struct gc_phase_place *place,
+			     uint32_t probe, char **why)
+{
+	const struct gc_phase *phase = place->phase;
+	const uint64_t va = place->timed_vas[0];
+	const bool counts = !phase->counted_symbol || phase->counted_in_timed;
+	struct code_pause_windows pause;
+	int err = find_pause_windows(sites, va, phase->counted_in_timed ? place->counted_va : 0,
+				     &pause);
+
+	if (err == -ENODATA || (!err && !pause.has_end))
+		return set_refusal(sites, "timed inside",
+				   "a jump does not fit where each of its pauses begins and ends",
+				   why);
+	if (!err)
+		err = add_pause_window(sites, probe, va, &pause.begin,
+				       SITE_BEGINS | (counts ? SITE_COUNTS : 0), why);
+	if (!err && !*why)
+		err = add_pause_window(sites, probe, va, &pause.end, SITE_ENDS, why);
+	return err;
+}
+
+/*
+ * Add a window in the function whose calls are the events of the phase: at the entry if there is no
+ * other.
+ */
+static int add_counted_window(struct code_sites *sites, const struct gc_phase_place *place,
+			      uint32_t probe, char **why)
+{
+	const struct gc_phase *phase = place->phase;
+	const bool has_own = place->counted_va;
+	const uint64_t va = has_own ? place->counted_va : place->timed_vas[0];
+	struct code_pause_windows calls;
+	struct code_bytes bytes;
+	const int err = find_pause_windows(sites, va, 0, &calls);
+
+	if (err == -ENODATA && bytes_from(sites, va, &bytes)) {
+		const struct function function = {
+			.va = va,
+			.bytes = bytes.n,
+			.name = has_own ? phase->counted_symbol : phase->timed_symbols[0],
+			.language = FUNCTION_C,
+		};
+
+		return add_windows(sites, &function, probe, false, why);
+	}
+	if (err == -ENODATA)
+		return set_refusal(sites, "counted inside", "its code is not known", why);
+	return err ? err : add_pause_window(sites, probe, va, &calls.begin, SITE_COUNTS, why);
+}
+
+/* As code_sites_add_phase(), but each site is a window. */
+static int add_phase_windows(struct code_sites *sites, const struct gc_phase_place *place,
+			     uint32_t probe, bool needs_time, char **why)
+{
+	const struct gc_phase *phase = place->phase;
+	int err = 0;
+
+	if (place->n_calls)
+		return add_call_windows(sites, place, probe, needs_time, why);
+	if (phase->argument || phase->only_if_true)
+		return set_refusal(
+			sites, "counted inside",
+			"only BPF reads the argument or result of its function, by which "
+			"a call is a pause",
+			why);
+	if (needs_time)
+		err = add_timed_windows(sites, place, probe, why);
+	if (!err && !*why && (!needs_time || (phase->counted_symbol && !phase->counted_in_timed)))
+		err = add_counted_window(sites, place, probe, why);
+	return err;
+}
+
 /* Add a site at the function whose calls are the events of a phase. */
 static int add_counted(struct code_sites *sites, const struct gc_phase_place *place, uint32_t probe,
 		       bool needs_time)
@@ -771,6 +953,8 @@ int code_sites_add_phase(struct code_sites *sites, const struct gc_phase_place *
 	*why = NULL;
 	if (needs->time && !gc_phase_is_timed(place))
 		return set_refusal(sites, "timed", "it has no duration", why);
+	if (needs->window)
+		return add_phase_windows(sites, place, probe, needs->time, why);
 	if (place->n_calls)
 		return add_calls(sites, place, probe, needs->time, why);
 	for (size_t i = 0; !err && i < 2; i++) {

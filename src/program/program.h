@@ -130,7 +130,8 @@ struct site {
 	 */
 	uint8_t *window;
 	uint8_t n_window, n_before;
-	bool is_c_window; /* ... at the entry of a function of C, where r11 may be in use */
+	bool keeps_r11;			    /* ... of C code, where r11 may be in use */
+	bool is_c_entry;		    /* ... at the entry of a function of C */
 	const struct dormant_site *dormant; /* the dormant probe; NULL if the site has a note */
 	/* Owns `args` if the operands were corrected; NULL if `args` is in the note. */
 	struct corrected_args *corrected;

@@ -19,9 +19,11 @@
 #include "base/ctx.h"
 #include "code/gc_phases.h"
 #include "measure/domain_pairs.h"
+#include "measure/meter.h"
 #include "ocaml_probes.h"
 #include "process/gc_gauges.h"
 #include "profile/profile.h"
+#include "program/code_probes.h"
 #include "program/program.h"
 #include "tool/json.h"
 #include "tool/profile_output.h"
@@ -39,6 +41,10 @@
 enum { MAX_DOMAIN_ROWS = 1024 };
 
 struct gc_pauses {
+	bool is_inside; /* the engine is `inside` */
+	/* why the engine cannot measure phases: messages */
+	char *refusals[2 * N_GC_PHASES];
+	size_t n_refusals;
 	struct ocp_process *proc;
 	struct ocp_meter *meter;
 	/* the sample at the end of the previous interval; at first, the sample at the start */
@@ -46,31 +52,96 @@ struct gc_pauses {
 	struct ocp_sample *shown;
 };
 
-/*
- * Request the phases at PLACES that can be measured: count the phases that are moments, and time
- * the other phases. Leave out phases whose functions mostly return at once, such as gc:stw: domains
- * of OCaml 5 call its functions up to a thousand times for each pause.
- */
-static int request_phases(struct ocp_ctx *ctx, struct ocp_meter *meter, const struct elf_file *elf,
-			  const struct runtime *runtime, const struct gc_phase_place *places)
-{
-	size_t n = 0;
-	int err = 0;
+/* The phases to measure, in the order of gc_phase_names. */
+struct gc_plan {
+	const char *names[N_GC_PHASES];
+	bool is_timed[N_GC_PHASES]; /* otherwise, the phase is counted */
+	size_t n;
+};
 
-	for (size_t i = 0; !err && i < N_GC_PHASES; i++) {
+/*
+ * Add to PLAN the phases at PLACES that can be measured: count the phases that are moments, and
+ * time the other phases. Leave out phases whose functions mostly return at once, such as gc:stw:
+ * domains of OCaml 5 call its functions up to a thousand times for each pause.
+ */
+static void plan_phases(struct ocp_ctx *ctx, const struct elf_file *elf,
+			const struct runtime *runtime, const struct gc_phase_place *places,
+			struct gc_plan *plan)
+{
+	for (size_t i = 0; i < N_GC_PHASES; i++) {
 		if (gc_phase_check(ctx, elf, runtime, &places[i]) || places[i].phase->only_if_true)
 			continue;
-		n++;
-		err = gc_phase_is_timed(&places[i]) ? ocp_meter_time(meter, places[i].name, NULL)
-						    : ocp_meter_count(meter, places[i].name);
+		plan->is_timed[plan->n] = gc_phase_is_timed(&places[i]);
+		plan->names[plan->n++] = places[i].name;
 	}
-	/* If no phase can be measured, the ctx has the message about the last phase. */
-	return err || n ? err : -ENODATA;
 }
 
-static int ask_for_phases(struct ocp_ctx *ctx, struct ocp_meter *meter, pid_t pid, const char *exe)
+/*
+ * Check that the engine `inside` can measure the phases [FIRST, END) of PLAN in PROG. Return
+ * -EOPNOTSUPP, with the reason in CTX, if it cannot measure one of them.
+ */
+static int check_inside(struct ocp_ctx *ctx, const struct ocp_program *prog,
+			const struct gc_plan *plan, size_t first, size_t end)
+{
+	struct code_wish wishes[N_GC_PHASES];
+	struct code_probes *code;
+	int err;
+
+	for (size_t i = first; i < end; i++)
+		wishes[i - first] = (struct code_wish){ .text = plan->names[i],
+							.is_timed = plan->is_timed[i],
+							.by_window = true };
+	err = code_probes_find(ctx, prog, wishes, end - first, &code);
+	if (!err)
+		code_probes_free(code);
+	return err;
+}
+
+/*
+ * Remove from PLAN what the engine `inside` cannot measure in PROG: the times of a phase, or the
+ * phase. Add the reasons to PAUSES.
+ */
+static int fit_inside(struct ocp_ctx *ctx, const struct ocp_program *prog, struct gc_pauses *pauses,
+		      struct gc_plan *plan)
+{
+	int err = check_inside(ctx, prog, plan, 0, plan->n);
+	size_t n = 0;
+
+	if (err != -EOPNOTSUPP)
+		return err;
+	for (size_t i = 0; i < plan->n; i++) {
+		err = check_inside(ctx, prog, plan, i, i + 1);
+		if (err == -EOPNOTSUPP)
+			pauses->refusals[pauses->n_refusals++] = strdup(ocp_error(ctx));
+		if (err == -EOPNOTSUPP && plan->is_timed[i]) {
+			plan->is_timed[i] = false;
+			err = check_inside(ctx, prog, plan, i, i + 1);
+		}
+		if (err && err != -EOPNOTSUPP)
+			return err;
+		plan->names[n] = plan->names[i];
+		plan->is_timed[n] = plan->is_timed[i];
+		n += !err;
+	}
+	plan->n = n;
+	return 0;
+}
+
+static int request_phases(struct ocp_meter *meter, const struct gc_plan *plan)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < plan->n; i++)
+		err = plan->is_timed[i] ? ocp_meter_time(meter, plan->names[i], NULL)
+					: ocp_meter_count(meter, plan->names[i]);
+	/* If no phase can be measured, the ctx has the message about the last phase. */
+	return err || plan->n ? err : -ENODATA;
+}
+
+static int ask_for_phases(struct ocp_ctx *ctx, struct gc_pauses *pauses, pid_t pid)
 {
 	struct gc_phase_place places[N_GC_PHASES];
+	struct gc_plan plan = { .n = 0 };
 	struct ocp_program *prog = NULL;
 	struct runtime runtime;
 	const int fd = proc_open_exe(pid);
@@ -78,20 +149,25 @@ static int ask_for_phases(struct ocp_ctx *ctx, struct ocp_meter *meter, pid_t pi
 
 	if (fd < 0)
 		return ctx_error(ctx, fd, "/proc/%d/exe: %s", (int)pid, strerror(-fd));
-	err = program_open_fd(ctx, fd, exe, &prog);
+	err = program_open_fd(ctx, fd, ocp_process_exe(pauses->proc), &prog);
 	if (!err)
 		err = runtime_recognise(ctx, prog->elf, &runtime);
 	if (!err)
 		err = gc_phases_find(ctx, prog->elf, &runtime, places);
 	if (!err)
-		err = request_phases(ctx, meter, prog->elf, &runtime, places);
+		plan_phases(ctx, prog->elf, &runtime, places, &plan);
+	if (!err && pauses->is_inside)
+		err = fit_inside(ctx, prog, pauses, &plan);
+	if (!err)
+		err = request_phases(pauses->meter, &plan);
 	ocp_program_free(prog);
-	if (!err && runtime.facts.at[FACT_UNIQUE_ID] && runtime.places.state_tls)
-		meter_split_by_domain(meter, &(struct engine_domains){
-						     .max = MAX_DOMAIN_ROWS,
-						     .tls = runtime.places.state_tls,
-						     .id = runtime.facts.at[FACT_UNIQUE_ID],
-					     });
+	if (!err && !pauses->is_inside && runtime.facts.at[FACT_UNIQUE_ID] &&
+	    runtime.places.state_tls)
+		meter_split_by_domain(pauses->meter, &(struct engine_domains){
+							     .max = MAX_DOMAIN_ROWS,
+							     .tls = runtime.places.state_tls,
+							     .id = runtime.facts.at[FACT_UNIQUE_ID],
+						     });
 	return err;
 }
 
@@ -100,6 +176,8 @@ static void gc_pauses_close(struct gc_pauses *pauses)
 {
 	if (!pauses)
 		return;
+	for (size_t i = 0; i < pauses->n_refusals; i++)
+		free(pauses->refusals[i]);
 	ocp_sample_free(pauses->shown);
 	ocp_sample_free(pauses->last);
 	ocp_meter_free(pauses->meter);
@@ -108,20 +186,26 @@ static void gc_pauses_close(struct gc_pauses *pauses)
 }
 
 /*
- * Begin to measure process PID. Phases that the executable or its runtime lacks are left out. On
- * error, CTX has a message.
+ * Begin to measure the process of OPTIONS, with the engine `inside` or with BPF. Phases that the
+ * executable or its runtime lacks are left out. On error, the ctx has a message.
  */
-static int gc_pauses_open(struct ocp_ctx *ctx, pid_t pid, struct gc_pauses **out)
+static int gc_pauses_open(const struct options *options, bool is_inside, struct gc_pauses **out)
 {
+	struct ocp_ctx *ctx = options->ctx;
 	struct gc_pauses *pauses = calloc(1, sizeof(*pauses));
-	int err = pauses ? ocp_process_open(ctx, pid, &pauses->proc) : ctx_no_memory(ctx);
+	int err = pauses ? ocp_process_open(ctx, options->pid, &pauses->proc) : ctx_no_memory(ctx);
 
 	if (!err) {
+		pauses->is_inside = is_inside;
 		pauses->meter = ocp_meter_new(ctx);
-		err = pauses->meter ? ocp_meter_add_process(pauses->meter, pauses->proc) : -ENOMEM;
+		err = pauses->meter ? 0 : -ENOMEM;
 	}
+	if (!err && is_inside)
+		meter_use_inside(pauses->meter);
 	if (!err)
-		err = ask_for_phases(ctx, pauses->meter, pid, ocp_process_exe(pauses->proc));
+		err = ocp_meter_add_process(pauses->meter, pauses->proc);
+	if (!err)
+		err = ask_for_phases(ctx, pauses, options->pid);
 	if (!err)
 		err = ocp_meter_open(pauses->meter);
 	if (!err)
@@ -257,6 +341,7 @@ struct gc_report {
 	int64_t at_ns; /* time of the report, since the start of the command */
 	int64_t span_ns;
 	const struct ocp_sample *pauses; /* pauses in the span; NULL: not measured */
+	bool has_domains;		 /* the pauses of each domain are known */
 	bool is_total;			 /* the span is the whole session; otherwise an interval */
 	bool is_first;			 /* this is the first output */
 };
@@ -497,7 +582,7 @@ static struct json_object *pauses_json(const struct gc_report *report)
 		if (report->span_ns > 0)
 			json_add_double(object, "share",
 					(double)pair->sum_ns / (double)report->span_ns);
-		if (report->runtime->has_domains)
+		if (report->has_domains)
 			json_object_object_add(object, "domains",
 					       pauses_by_domain_json(report->pauses, i));
 		json_object_array_add(array, object);
@@ -606,6 +691,8 @@ static void write_report(struct gc_session *s, bool is_total)
 		.at_ns = s->now_ns - s->start_ns,
 		.span_ns = s->now_ns - (is_total ? s->first_ns : s->before_ns),
 		.pauses = read_pauses(s, is_total),
+		.has_domains = gc_reader_runtime(s->reader)->has_domains && s->pauses &&
+			       !s->pauses->is_inside,
 		.is_total = is_total,
 		.is_first = !s->has_written,
 	};
@@ -713,6 +800,30 @@ static void say_new_version(const struct runtime *runtime)
 		    runtime->version, NEWEST_MAJOR, NEWEST_MINOR);
 }
 
+/*
+ * Begin to measure the pauses, with the engine that the user has chosen. Without a choice, and with
+ * `auto`, the engine is BPF, or `inside` if BPF is not permitted. If pauses cannot be measured, say
+ * why; the report then has no pauses.
+ */
+static void open_pauses(struct gc_session *s)
+{
+	const struct options *options = s->options;
+	const bool may_choose = options->engine == ENGINE_DEFAULT || options->engine == ENGINE_AUTO;
+	char *reason = NULL;
+
+	if (may_choose && meter_lacks_bpf(options->ctx))
+		reason = strdup(ocp_error(options->ctx));
+	if (reason && gc_pauses_open(options, true, &s->pauses) == 0 && !options->quiet)
+		say("engine: inside, since BPF is not available: %s", reason);
+	free(reason);
+	if (!s->pauses && gc_pauses_open(options, options->engine == ENGINE_INSIDE, &s->pauses) &&
+	    !options->quiet)
+		say("pauses are not measured: %s", ocp_error(options->ctx));
+	for (size_t i = 0; s->pauses && !options->quiet && i < s->pauses->n_refusals; i++)
+		if (s->pauses->refusals[i])
+			say("%s", s->pauses->refusals[i]);
+}
+
 static int run_gc(struct options *options)
 {
 	struct session session;
@@ -733,8 +844,7 @@ static int run_gc(struct options *options)
 	 * must not include the pauses of that time. Reading the figures needs no privilege;
 	 * measuring pauses does.
 	 */
-	if (gc_pauses_open(options->ctx, options->pid, &s.pauses) && !options->quiet)
-		say("pauses are not measured: %s", ocp_error(options->ctx));
+	open_pauses(&s);
 	code = session_open(&session, &options->pid, 1);
 	if (code == EXIT_DONE)
 		code = measure_gc(&s);

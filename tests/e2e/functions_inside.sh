@@ -313,11 +313,11 @@ test_errors() {
 	local name
 	build_calls
 	start_calls 0 1
-	for name in gc:minor line:calls.ml:10; do
-		expect_error 2 'excludes gc:, line:, note:, times of c: and pairs of functions' --count="$name"
+	for name in line:calls.ml:10 note:a:b; do
+		expect_error 2 'excludes line:, note:, times of c: and pairs of functions' --count="$name"
 	done
-	for name in fn:Calls.fib,fn:Calls.plain c:malloc gc:minor; do
-		expect_error 2 'excludes gc:, line:, note:, times of c: and pairs of functions' --time "$name"
+	for name in fn:Calls.fib,fn:Calls.plain c:malloc gc:minor,gc:major_slice; do
+		expect_error 2 'excludes line:, note:, times of c: and pairs of functions' --time "$name"
 	done
 	expect_error 2 "'fn:Calls.fibs'" --count=fn:Calls.fibs
 	expect_error 4 "^ocaml-probes: 'fn:Calls.constant': cannot be timed inside: its code is too short" --time fn:Calls.constant

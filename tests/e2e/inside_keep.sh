@@ -332,8 +332,8 @@ test_auto() {
 	matches "$(<"$TMP/err")" 'engine: bpf, since inside excludes --by-thread'
 	auto --count=c:caml_main
 	matches "$(<"$TMP/err")" 'engine: bpf, since inside would replace the first instructions of c:'
-	auto --count=gc:minor
-	matches "$(<"$TMP/err")" 'engine: bpf, since inside excludes gc:'
+	auto --time c:caml_main
+	matches "$(<"$TMP/err")" 'engine: bpf, since inside excludes line:, note:, times of c:'
 	eq "$("$TOOL" doctor -pid "$TARGET")" "" "doctor"
 	check_error 2 "probe 'nosuch': no such probe" attach -pid "$TARGET" --count=nosuch --engine auto
 }

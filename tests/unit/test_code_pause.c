@@ -32,7 +32,7 @@ static int find(struct code *code, const char *start, size_t n, const char *thro
 /* A push, a loop, a branch with two ways on, a hook at the end. */
 FUNCTION(slice, L(slice_begin) "push %rbx\nmov $3, %rbx\n1: dec %rbx\njne 1b\ncmp $1, %rax\nje 2f\n"
 			       "call other\n2: sub $16, %rsp\ntest %rdx, %rdx\n" L(
-				       slice_finish) "je 3f\ncall other\n3: add $16, %rsp\n"
+				       slice_finish) "je 3f\ncall *%rdx\n3: add $16, %rsp\n"
 						     "pop %rbx\nret");
 LABEL(slice_begin);
 LABEL(slice_finish);
@@ -95,6 +95,9 @@ FUNCTION(again, "push %rbx\n1: call other\ndec %rbx\njne 1b\npop %rbx\nret");
 FUNCTION(twice, "push %rbx\ncall other\ncall other\npop %rbx\nret");
 FUNCTION(never, "push %rbx\npop %rbx\nret");
 FUNCTION(plain, "mov %rax, %rbx\nret");
+FUNCTION(works_on, "push %rbx\ncall other\ntest %rax, %rax\njne 1f\ncall other\n1: pop %rbx\nret");
+FUNCTION(jumps_on,
+	 "push %rbx\ncall other\ntest %rax, %rax\njne 1f\npop %rbx\njmp other\n1: pop %rbx\nret");
 FUNCTION(turns, "mov %rax, %rbx\n1: dec %rbx\njne 1b\nret");
 
 TEST(what_cannot_be_found)
@@ -105,6 +108,9 @@ TEST(what_cannot_be_found)
 	assert_int_equal(FIND(*state, never, other, &pause), -ENODATA);
 	assert_int_equal(FIND(*state, plain, NULL, &pause), -ENODATA);
 	assert_int_equal(FIND(*state, turns, NULL, &pause), -ENODATA);
+	/* As caml_compact_heap: a function is called after all that each call executes. */
+	assert_int_equal(FIND(*state, works_on, NULL, &pause), -ENODATA);
+	assert_int_equal(FIND(*state, jumps_on, NULL, &pause), -ENODATA);
 	/* Only the push is executed once: it cannot be both ends. */
 	assert_int_equal(FIND(*state, never, NULL, &pause), -ENODATA);
 	assert_int_equal(FIND(*state, again, NULL, &pause), -ENODATA);

@@ -236,6 +236,118 @@ TEST(a_window_that_differs_from_its_file_is_left_alone)
 	end_child(&child);
 }
 
+/* ---- C code ---------------------------------------------------------------------------------- */
+
+/*
+ * Code as in the runtime, with a window at a call and another one right before it. r11 and all
+ * registers for arguments keep their values, and the callee finds its return address. Returns 0 if
+ * so, else the number of the first check that fails.
+ */
+asm("	.text\n"
+    "	.balign	64\n"
+    "reporting:\n"
+    "	push	%rbx\n"
+    "	mov	$1, %eax\n"
+    "	mov	$2, %ebx\n"
+    "	mov	$3, %ecx\n"
+    "	mov	$4, %edx\n"
+    "	mov	$5, %esi\n"
+    "	mov	$6, %r8d\n"
+    "	mov	$7, %r9d\n"
+    "	mov	$8, %r10d\n"
+    "	mov	$9, %r11d\n"
+    "reporting_constant:\n"
+    "	mov	$10, %edi\n"
+    "reporting_call:\n"
+    "	call	reported\n"
+    "reporting_back:\n"
+    "	pop	%rbx\n"
+    "	ret\n"
+
+    ".macro check what, value, number\n"
+    "	cmp	$\\value, \\what\n"
+    "	mov	$\\number, %r12d\n"
+    "	jne	.Lreported_wrong\n"
+    ".endm\n"
+
+    "reported:\n"
+    "	push	%r12\n"
+    "	check	%rax, 1, 1\n"
+    "	check	%rbx, 2, 2\n"
+    "	check	%rcx, 3, 3\n"
+    "	check	%rdx, 4, 4\n"
+    "	check	%rsi, 5, 5\n"
+    "	check	%r8, 6, 6\n"
+    "	check	%r9, 7, 7\n"
+    "	check	%r10, 8, 8\n"
+    "	check	%r11, 9, 9\n"
+    "	check	%rdi, 10, 10\n"
+    "	lea	reporting_back(%rip), %rax\n"
+    "	mov	$11, %r12d\n"
+    "	cmp	%rax, 8(%rsp)\n"
+    "	jne	.Lreported_wrong\n"
+    "	xor	%r12d, %r12d\n"
+    ".Lreported_wrong:\n"
+    "	mov	%r12d, %eax\n"
+    "	pop	%r12\n"
+    "	ret\n");
+
+int reporting(void);
+extern const uint8_t reporting_constant[], reporting_call[], reporting_back[];
+
+static void run_reporting(void)
+{
+	while (receive(ends[0]) == CALL)
+		send_byte(ends[1], (char)('0' + reporting()));
+	_exit(0);
+}
+
+/* A pair by thread begins at one window of C code, and ends at another. */
+TEST(windows_of_c_code_keep_r11_and_time_by_thread)
+{
+	enum { BYTES = 5, CALLS = 20 };
+	const struct inside_role start = { .pair = 0 }, stop = { .pair = 0, .is_stop = true };
+	uint8_t bytes[2][BYTES];
+	struct inside_site sites[] = {
+		{ .addr = (uintptr_t)reporting_constant, .roles = &start },
+		{ .addr = (uintptr_t)reporting_call, .roles = &stop },
+	};
+	const struct inside_spec spec = {
+		.sites = sites, .n_sites = 2, .n_pairs = 1, .depth = 1, .max_threads = 16
+	};
+	struct inside_pair pair;
+	struct inside *inside = NULL;
+	uint64_t hits[2];
+	struct child child;
+
+	assert_int_equal(reporting_call - reporting_constant, BYTES);
+	assert_int_equal(reporting_back - reporting_call, BYTES);
+	start_child(&child, run_reporting);
+	for (int i = 0; i < 2; i++) {
+		memcpy(bytes[i], (const uint8_t *)sites[i].addr, BYTES);
+		sites[i].window = bytes[i];
+		sites[i].n_window = BYTES;
+		sites[i].n_roles = 1;
+		sites[i].keeps_r11 = true;
+	}
+	if (inside_attach(child.ctx, child.pid, &spec, &inside) != 0)
+		fail_msg("attach: %s", ocp_error(child.ctx));
+	for (int i = 0; i < CALLS; i++) {
+		send_byte(child.to, CALL);
+		assert_int_equal(receive(child.from), '0');
+	}
+	assert_int_equal(inside_read(inside, hits, &pair), 0);
+	assert_int_equal(hits[0], CALLS);
+	assert_int_equal(hits[1], CALLS);
+	assert_int_equal(pair.starts, CALLS);
+	assert_int_equal(pair.count, CALLS);
+	assert_int_equal(pair.orphan_starts + pair.orphan_stops + pair.collisions, 0);
+	assert_true(pair.min_ns <= pair.max_ns && pair.max_ns <= pair.sum_ns);
+	assert_int_equal(inside_detach(inside), 0);
+	inside_close(inside);
+	end_child(&child);
+}
+
 /* The functions that are timed run in this process: the test is that they end, with a number. */
 TEST(the_cost_of_a_window_is_measured)
 {

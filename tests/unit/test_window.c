@@ -3,6 +3,7 @@
  * Windows: which instructions of a function a jump may replace, and whether the function still does
  * what it did with the jumps in place. The functions are this file's own code.
  */
+#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -284,6 +285,112 @@ TEST(only_the_entry_of_c_code)
 	assert_window(&it.count, 0, 7, WINDOW_SHORT_ENTRY);
 	assert_non_null(it.no_time);
 	code_windows_free(&it);
+}
+
+/* ---- C code that reports phases -------------------------------------------------------------- */
+
+/* Find the window of the call or jump at LABEL of the function NAME. */
+static bool find_of_call(struct code *code, const char *name, size_t n, const char *label,
+			 struct code_window *out)
+{
+	struct code_function function = code_decode(code, name, n);
+	const struct code_flow *flow = code_file_flow(code->file);
+	uint32_t number = 0;
+
+	code_function_free(&function);
+	assert_true(code_flow_find(flow, label - name, &number));
+	return code_window_of_call(flow, number, out);
+}
+
+#define OF_CALL(name, label, out) find_of_call(*state, name, SIZE(name), label, out)
+
+FUNCTION(reports,
+	 "push %rbx\nmov $33, %edi\n" L(reports_near) "call other\nmov $33, %edi\npop %rbx\n" L(
+		 reports_far) "jmp other");
+LABEL(reports_near);
+LABEL(reports_far);
+FUNCTION(reports_twice,
+	 "test %rsi, %rsi\nje 1f\nmov $33, %edi\n1:\n" L(reports_both) "call other\nret");
+LABEL(reports_both);
+
+/* The constant before the call, or the call, if something is between them or leads there. */
+TEST(where_a_phase_is_reported)
+{
+	struct code_window window;
+
+	assert_true(OF_CALL(reports, reports_near, &window));
+	assert_window(&window, 1, reports_near - reports, WINDOW_BEHIND_ENTRY);
+	assert_true(OF_CALL(reports, reports_far, &window));
+	assert_window(&window, reports_far - reports, (long)SIZE(reports), WINDOW_BEHIND_ENTRY);
+	assert_true(OF_CALL(reports_twice, reports_both, &window));
+	assert_window(&window, reports_both - reports_twice, reports_both - reports_twice + 5,
+		      WINDOW_BEHIND_ENTRY);
+}
+
+/* Return what code_windows_find_pause() returns for the function NAME. */
+static int find_pause(struct code *code, const char *name, size_t n, uint32_t keep_off,
+		      struct code_pause_windows *out)
+{
+	const uint32_t off[2] = { keep_off, keep_off };
+	struct code_function function = code_decode(code, name, n);
+
+	code_function_free(&function);
+	return code_windows_find_pause(code->ctx, code_file_flow(code->file), 0, off, out);
+}
+
+#define PAUSE(name, keep_off, out) find_pause(*state, name, SIZE(name), keep_off, out)
+
+FUNCTION(pauses,
+	 "push %rbx\n" L(pauses_begin) "mov 16(%rdi), %rbx\nmov 24(%rdi), %rax\n" L(
+		 pauses_next) "mov $7, %ecx\ncall other\n" L(pauses_finish) "mov 8(%rbx), %rax\n"
+									    "pop %rbx\nret");
+LABEL(pauses_begin);
+LABEL(pauses_next);
+LABEL(pauses_finish);
+
+/* Behind the entry, off the uprobes, and behind the last call. */
+TEST(where_a_pause_begins_and_ends)
+{
+	struct code_pause_windows pause;
+
+	assert_int_equal(PAUSE(pauses, UINT32_MAX, &pause), 0);
+	assert_window(&pause.begin, pauses_begin - pauses, pauses_next - pauses,
+		      WINDOW_BEHIND_ENTRY);
+	assert_true(pause.has_end);
+	assert_int_equal(pause.end.off, pauses_finish - pauses);
+	assert_int_equal(PAUSE(pauses, (uint32_t)(pauses_begin - pauses) + 4, &pause), 0);
+	assert_window(&pause.begin, pauses_next - pauses, pauses_next - pauses + 5,
+		      WINDOW_BEHIND_ENTRY);
+}
+
+FUNCTION(ends_twice, "push %rbx\nmov 16(%rdi), %rbx\nmov 24(%rdi), %rax\ntest %rax, %rax\nje 1f\n"
+		     "call other\npop %rbx\nret\n1: pop %rbx\njmp other");
+
+/* Functions are called after all that each call executes: what would be the end comes too early. */
+TEST(a_pause_without_an_end)
+{
+	struct code_pause_windows pause;
+
+	assert_int_equal(PAUSE(ends_twice, UINT32_MAX, &pause), 0);
+	assert_false(pause.has_end);
+}
+
+#define USES(text) "mov 16(%rdi), %rdx\n" text "\nmov 24(%rdi), %rax\nmov 32(%rdi), %rcx\nret"
+FUNCTION(uses_above, USES("mov %rdx, 8(%rsp)"));
+FUNCTION(uses_below, USES("mov %rdx, -8(%rsp)"));
+FUNCTION(uses_index, USES("mov %rdx, -8(%rsp,%rax)"));
+FUNCTION(uses_copy, USES("mov %rsp, %rdx"));
+FUNCTION(uses_address, USES("lea -16(%rsp), %rdx"));
+
+TEST(no_pause_where_memory_below_rsp_may_be_in_use)
+{
+	struct code_pause_windows pause;
+
+	assert_int_equal(PAUSE(uses_above, UINT32_MAX, &pause), 0);
+	assert_int_equal(PAUSE(uses_below, UINT32_MAX, &pause), -ENODATA);
+	assert_int_equal(PAUSE(uses_index, UINT32_MAX, &pause), -ENODATA);
+	assert_int_equal(PAUSE(uses_copy, UINT32_MAX, &pause), -ENODATA);
+	assert_int_equal(PAUSE(uses_address, UINT32_MAX, &pause), -ENODATA);
 }
 
 /* ---- exits ---------------------------------------------------------------------------------- */

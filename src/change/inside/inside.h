@@ -69,9 +69,9 @@ struct inside_site {
 	size_t n_roles;
 	/*
 	 * If the site is a window of a function (code/window.h): its bytes in the file. The first
-	 * six bytes of memory are on one page. Such a site has no semaphore, and its roles are
-	 * keyed. A window with roles must have TEMPLATES_STACK_BYTES of the stack below its rsp
-	 * (unless the stack ends with a page that is not mapped), and no red zone.
+	 * six bytes of memory are on one page. Such a site has no semaphore. A window with roles
+	 * must have TEMPLATES_STACK_BYTES of the stack below its rsp (unless the stack ends with a
+	 * page that is not mapped), and no red zone.
 	 */
 	const uint8_t *window;
 	size_t n_window;
@@ -80,7 +80,12 @@ struct inside_site {
 	 * that do not jump.
 	 */
 	size_t n_before;
-	bool keeps_r11; /* the site is a window where the program may use r11, as in C code */
+	/*
+	 * The site is a window of C code, where the program may use r11. With roles, such code must
+	 * need more of the stack for the calls that it makes than the roles need: it would fault
+	 * there, too.
+	 */
+	bool keeps_r11;
 };
 
 struct inside_spec {

@@ -194,6 +194,12 @@ static const struct shard_template *shard_of(const struct inside_site *site)
 	return site->keeps_r11 ? &of_sites : &of_windows;
 }
 
+/* Return the first template of the code that plays the roles of the window SITE. */
+static const uint8_t *room_of(const struct inside_site *site)
+{
+	return site->keeps_r11 ? templates_window_gap : templates_window_room;
+}
+
 size_t templates_before_off(uint32_t n_shards, const struct inside_site *site)
 {
 	return count_bytes(n_shards, shard_of(site));
@@ -204,7 +210,7 @@ size_t templates_rest_off(uint32_t n_shards, const struct inside_site *site)
 	size_t bytes = templates_before_off(n_shards, site) + site->n_before;
 
 	if (site->n_roles)
-		bytes += template_bytes(templates_window_room, templates_enter) +
+		bytes += template_bytes(room_of(site), templates_enter) +
 			 roles_bytes(site->roles, site->n_roles) +
 			 template_bytes(templates_window_leave, templates_routine_start);
 	return bytes;
@@ -568,7 +574,7 @@ int templates_window(struct ocp_ctx *ctx, const struct block_header *header,
 	put_count(&assembly, header->n_shards, shard_of(site));
 	put_copy(&assembly, window->before.bytes, window->before.n);
 	if (site->n_roles) {
-		put_template(&assembly, templates_window_room, templates_enter);
+		put_template(&assembly, room_of(site), templates_enter);
 		has_places = put_roles(&assembly, header, site->roles, site->n_roles);
 		put_template(&assembly, templates_window_leave, templates_routine_start);
 	}

@@ -5,9 +5,10 @@
  *
  * A trampoline is a sequence of templates: count (or count_cpu); with pairs room, enter (or
  * enter_stop), start or stop for each role, leave; gate. The trampoline of a window is count (or
- * window_cpu); with pairs window_room, enter (or enter_stop), key_start or key_stop for each role,
- * leave and window_leave; the copy of the window. Each part of a block has one copy of the
- * routines.
+ * window_cpu); with pairs window_room, window_gap, enter (or enter_stop), start, stop, key_start or
+ * key_stop for each role, leave and window_leave; the copy of the window. That of a window of C
+ * code (keeps_r11) has count_cpu instead of window_cpu, and no window_room. Each part of a block
+ * has one copy of the routines.
  *
  * The templates are data of this program, which never runs them. They are copied, and must work at
  * any address: they jump only within themselves, and reach everything else through holes. A hole is
@@ -212,8 +213,8 @@ asm("	template gate\n"
  * Check the stack: see routine_room. Without room, skip the roles and jump to TO_REST. At a site,
  * rsp is 8 above a multiple of 16, as after each call: so the call here, and the push of count_cpu,
  * write to the same page as the site's call. At a window, rsp may be anywhere, so nothing is
- * pushed before the check: r11 has the return address. Then the window leaves a gap where a site
- * has its return address.
+ * pushed before the check: r11 has the return address. A window of C code has no check: see
+ * inside.h. Then the window leaves a gap where a site has its return address.
  */
 asm("	template room\n"
     "	test	$IN_LOW_PART, %esp\n"
@@ -234,6 +235,8 @@ asm("	template room\n"
     "	jc	HOLE + .\n"
     "		hole TO_REST\n"
     ".Lwindow_room:\n"
+
+    "	template window_gap\n"
     "	lea	-8(%rsp), %rsp\n");
 
 /*

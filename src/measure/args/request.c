@@ -271,20 +271,23 @@ bool measure_request_counts_c(const struct measure_request *request)
 	return false;
 }
 
-static bool is_function(const struct item *item)
+/* Return true if ITEM is a function of OCaml or a phase of the collector. */
+static bool can_be_timed_inside(const struct item *item)
 {
-	return item->kind == ITEM_FUNCTION || item->kind == ITEM_FUNCTION_REGEXP;
+	return item->kind == ITEM_FUNCTION || item->kind == ITEM_FUNCTION_REGEXP ||
+	       item->kind == ITEM_GC_PHASE;
 }
 
 /*
  * Return true if code is measured other than the calls of functions, which are counted, and those
- * of OCaml, which are timed, too.
+ * of OCaml and phases of the collector, which are timed, too.
  */
-static bool has_code_beside_functions(const struct measure_request *request)
+static bool has_code_for_bpf(const struct measure_request *request)
 {
 	for (size_t i = 0; i < request->n_pairs; i++) {
 		const struct request_pair *pair = &request->pairs[i];
-		const bool is_calls = request_pair_is_calls(pair) && is_function(&pair->start);
+		const bool is_calls =
+			request_pair_is_calls(pair) && can_be_timed_inside(&pair->start);
 
 		if (!is_calls && (is_code(&pair->start) || is_code(&pair->stop)))
 			return true;
@@ -292,7 +295,7 @@ static bool has_code_beside_functions(const struct measure_request *request)
 	for (size_t i = 0; i < request->counted.n; i++) {
 		const struct item *item = &request->counted.list[i];
 
-		if (is_code(item) && !is_function(item) && item->kind != ITEM_C_FUNCTION)
+		if (is_code(item) && !can_be_timed_inside(item) && item->kind != ITEM_C_FUNCTION)
 			return true;
 	}
 	return have_code(&request->printed);
@@ -312,8 +315,7 @@ const char *measure_request_needs_bpf(const struct measure_request *request)
 		{ request->stack_depth, "--stack" },
 		{ request->split == OCP_BY_THREAD, "--by-thread" },
 		{ request->children, "--children" },
-		{ has_code_beside_functions(request),
-		  "gc:, line:, note:, times of c: and pairs of functions" },
+		{ has_code_for_bpf(request), "line:, note:, times of c: and pairs of functions" },
 	};
 
 	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)

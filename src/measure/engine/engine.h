@@ -136,8 +136,10 @@ struct engine_spec {
 	 * starts by key
 	 */
 	size_t max_open;
-	size_t max_frames;    /* maximum number of active calls; 0: no role has is_frame */
-	bool has_conditions;  /* a site may have a condition */
+	size_t max_frames;   /* maximum number of active calls; 0: no role has is_frame */
+	bool has_conditions; /* a site may have a condition */
+	/* all timed calls are phases of the collector, which the engine inside matches by thread */
+	bool times_only_phases;
 	bool only_windows;    /* each site is a window of a function (engine inside) */
 	bool many_processes;  /* engine_file.n_pids may be more than 1 */
 	size_t max_processes; /* processes that can be listed at the same time */

@@ -85,7 +85,7 @@ struct sites_to_count {
 	struct memory *memory; /* of the process */
 	/* functions that are left out, because a window is not in memory as in the file */
 	size_t n_changed;
-	size_t n_c_windows; /* windows at the entries of functions of C */
+	size_t n_c_entries; /* windows at the entries of functions of C */
 };
 
 const char *engine_inside_cannot(const struct engine_spec *spec)
@@ -98,8 +98,6 @@ const char *engine_inside_cannot(const struct engine_spec *spec)
 		return "stacks";
 	if (spec->exe || !spec->pid)
 		return "every process of a program";
-	if (spec->has_conditions)
-		return "phases of the collector";
 	return NULL;
 }
 
@@ -322,9 +320,9 @@ static int add_counted_site(struct inside_process *process, const struct file_ma
 		.window = window,
 		.n_window = window ? site->site->n_window : 0,
 		.n_before = window ? site->site->n_before : 0,
-		.keeps_r11 = window && site->site->is_c_window,
+		.keeps_r11 = window && site->site->keeps_r11,
 	};
-	sites->n_c_windows += window && site->site->is_c_window;
+	sites->n_c_entries += window && site->site->is_c_entry;
 	if (process->probes)
 		note_probe(process, site);
 	process->numbers[process->n_sites++] = (uint32_t)(file->first_site + i);
@@ -554,7 +552,7 @@ static int attach_counters(struct inside_process *process, const struct engine *
 	if (!err)
 		err = attach_sites(process, &sites);
 	if (!err)
-		tell_of_entries(process, sites.n_c_windows);
+		tell_of_entries(process, sites.n_c_entries);
 	memory_close(sites.memory);
 	maps_free(&maps);
 	free(sites.sites);
@@ -1074,8 +1072,8 @@ static int check_inside_engine(struct ocp_ctx *ctx)
 
 /*
  * Measure counting and timing separately, because counting costs only a tenth of timing. Measure
- * timing by key if a pair has a key, because it costs more than timing by thread. A window costs
- * less than a site; if there are both, use the cost of a site for all.
+ * timing by key if a pair is matched by key or by frame, because this costs more than timing by
+ * thread. A window costs less than a site; if there are both, use the cost of a site for all.
  */
 static int costs(struct ocp_ctx *ctx, const struct engine_spec *spec, struct ocp_costs *costs)
 {
@@ -1086,7 +1084,8 @@ static int costs(struct ocp_ctx *ctx, const struct engine_spec *spec, struct ocp
 		&counting);
 
 	for (size_t i = 0; i < spec->n_roles; i++)
-		by_key |= spec->roles[i].is_keyed || spec->roles[i].is_frame;
+		by_key |= spec->roles[i].is_keyed ||
+			  (spec->roles[i].is_frame && !spec->times_only_phases);
 	if (!err && spec->request.n_pairs)
 		err = own_cost_measure(ctx, by_key ? OWN_COST_TIMING_BY_KEY : OWN_COST_TIMING,
 				       spec->request.depth, &timing);

@@ -1,7 +1,7 @@
 (* SPDX-License-Identifier: MIT *)
 (* A program whose collector is busy. phases ROUNDS WORKERS [large] prints "ready", waits for a line ("quit" ends it), has so
-   many threads (OCaml 4) or domains (OCaml 5) work for so many rounds, prints "finished", and waits for
-   a line. "exec" makes it another program; any other line ends it. *)
+   many threads (OCaml 4) or domains (OCaml 5) work for so many rounds (without those before FIRST, a variable of the
+   environment), prints "finished", and waits for a line. "exec" makes it another program; any other line ends it. *)
 
 let kept = Array.make 64 [||]
 
@@ -15,8 +15,10 @@ let allocate worker round =
   kept.(((worker * 7) + round) mod 64) <- Array.make (300 + (1000 * (round mod 40))) round;
   ignore (Sys.opaque_identity (List.rev_map (fun block -> Array.length block) !some))
 
+let first = match Sys.getenv_opt "FIRST" with Some round -> int_of_string round | None -> 1
+
 let work rounds worker =
-  for round = 1 to rounds do
+  for round = first to rounds do
     allocate worker round;
     match round mod 50 with
     | 10 -> Gc.minor ()
