@@ -844,13 +844,15 @@ static int run_gc(struct options *options)
 	 * must not include the pauses of that time. Reading the figures needs no privilege;
 	 * measuring pauses does.
 	 */
-	open_pauses(&s);
 	code = session_open(&session, &options->pid, 1);
-	if (code == EXIT_DONE)
+	if (code == EXIT_DONE) {
+		open_pauses(&s);
 		code = measure_gc(&s);
+	}
+	/* Undo what was done to the process before a signal kills this one. */
+	gc_pauses_close(s.pauses);
 	session_close(&session);
 	collector_share_close(s.share);
-	gc_pauses_close(s.pauses);
 	gc_reader_free(s.reader);
 	return code;
 }

@@ -172,6 +172,18 @@ test_gc_is_killed() {
 	kill "$TARGET"
 }
 
+# Nobody reads what `gc` prints any more, as with `| head`: it undoes what it has done before SIGPIPE ends it.
+test_closed_pipe() {
+	build
+	start_busy
+	{ "$TOOL" gc -pid "$TARGET" --engine inside --interval 10ms 2>"$TMP/err" || echo $? >"$TMP/status"; } | head -n 1 >"$TMP/out"
+	eq "$(<"$TMP/status")" $((128 + 13)) "status"
+	holds test -s "$TMP/out"
+	holds has_own_code
+	check_busy
+	kill "$TARGET"
+}
+
 # Counters that are kept: a later tool reads them, and restores the code.
 test_kept() {
 	build
