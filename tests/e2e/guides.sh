@@ -2,6 +2,9 @@
 # The guides, pages of section 7, are held against reality: their commands are run in their order and must print what
 # the pages show, and what the text says of the values must be so. guides.py knows how.
 #
+# The pages show samples and times, so the tests are statistics.
+#
+# long: statistics
 # takes: 80 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
