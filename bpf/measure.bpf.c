@@ -213,8 +213,13 @@ int thread_exit(void *unused)
 		return 0;
 	if (config.matching & MEASURE_SOME_BY_THREAD)
 		end_pairs(&ids);
+#ifdef MEASURE_SLOWER
+	if (config.frames && end_frames(&ids.pid))
+		slow_end_frames(&ids.pid);
+#else
 	if (config.frames)
 		end_frames(&ids.pid);
+#endif
 #ifdef MEASURE_BY
 	by_end(&ids);
 #endif

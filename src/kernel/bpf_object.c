@@ -75,7 +75,7 @@ static void prepare_measure_slower(struct measure_slower_bpf *skel,
 				   const struct bpf_object_setup *setup)
 {
 	prepare_full_measure_slower(skel, setup);
-	skel->maps.slow_open.max_entries = SLOW_STARTS;
+	skel->maps.slow_open.max_entries = setup->config.frames ? SLOW_CALLS : SLOW_STARTS;
 }
 
 static void prepare_measure_stacks(struct measure_stacks_bpf *skel,

@@ -577,8 +577,6 @@ static int check_request(const struct ocp_meter *meter)
 		{ REQUEST_KEY_WITHOUT_PAIR, "a key needs a pair" },
 		{ REQUEST_HIST_WITHOUT_COUNT, "a histogram needs a counted probe" },
 		{ REQUEST_SLOWER_WITHOUT_PAIR, "slow pairs need a pair" },
-		{ REQUEST_SLOWER_AND_CALLS, "slow pairs are those of two probes, not the calls of "
-					    "a function" },
 		{ REQUEST_SLOWER_AND_STACK, "slow pairs have no stacks" },
 		{ REQUEST_BY_AND_STACK, "groups by value exclude stacks" },
 	};

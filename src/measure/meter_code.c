@@ -123,15 +123,21 @@ static void wish_selected(struct wishes *wishes, const struct selection *selecti
 				(struct code_wish){ .text = item->text, .has_args = has_args };
 }
 
-static void wish_pair(struct wishes *wishes, const struct request_pair *pair, bool has_args)
+/*
+ * HAS_ARGS: the arguments of the start are needed. PRINTS: those of the start and the stop are
+ * printed.
+ */
+static void wish_pair(struct wishes *wishes, const struct request_pair *pair, bool has_args,
+		      bool prints)
 {
 	if (item_is_code(pair->start.text))
 		wishes->list[wishes->n++] =
 			(struct code_wish){ .text = pair->start.text,
 					    .is_timed = request_pair_is_calls(pair),
-					    .has_args = has_args };
+					    .has_args = has_args || prints };
 	if (!request_pair_is_calls(pair) && item_is_code(pair->stop.text))
-		wishes->list[wishes->n++] = (struct code_wish){ .text = pair->stop.text };
+		wishes->list[wishes->n++] =
+			(struct code_wish){ .text = pair->stop.text, .has_args = prints };
 }
 
 /* List the requested functions in WISHES. The caller frees the list, also after an error. */
@@ -149,7 +155,7 @@ static int make_wishes(const struct ocp_meter *meter, struct wishes *wishes)
 	wish_selected(wishes, &meter->counted, has_args);
 	wish_selected(wishes, &args->printed, true);
 	for (size_t i = 0; i < meter->request.n_pairs; i++)
-		wish_pair(wishes, &meter->request.pairs[i], has_args);
+		wish_pair(wishes, &meter->request.pairs[i], has_args, meter->request.has_slower);
 	for (size_t i = 0; i < wishes->n; i++) {
 		wishes->list[i].spans = meter->request.spans;
 		wishes->list[i].by_window = meter_is_inside(meter);

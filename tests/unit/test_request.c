@@ -144,7 +144,7 @@ TEST(parts_that_do_not_go_together)
 		{ { .pairs = &pair, .n_pairs = 1, .has_slower = true, .has_print_limit = true },
 		  REQUEST_FINE },
 		{ { .counted = some, .has_slower = true }, REQUEST_SLOWER_WITHOUT_PAIR },
-		{ { .pairs = &calls, .n_pairs = 1, .has_slower = true }, REQUEST_SLOWER_AND_CALLS },
+		{ { .pairs = &calls, .n_pairs = 1, .has_slower = true }, REQUEST_FINE },
 		{ { .pairs = &pair, .n_pairs = 1, .has_slower = true, .stack_depth = 3 },
 		  REQUEST_SLOWER_AND_STACK },
 		{ { .counted = some, .by = "id", .hist = "id" }, REQUEST_FINE },

@@ -221,8 +221,6 @@ bool measure_request_has_fault(const struct measure_request *request, enum reque
 		return request->hist && !request->counted.n;
 	case REQUEST_SLOWER_WITHOUT_PAIR:
 		return request->has_slower && !request->n_pairs;
-	case REQUEST_SLOWER_AND_CALLS:
-		return request->has_slower && measure_request_times_calls(request);
 	case REQUEST_SLOWER_AND_STACK:
 		return request->has_slower && request->stack_depth;
 	case REQUEST_LIMIT_WITHOUT_PRINT:
