@@ -56,7 +56,7 @@ struct {
 	__uint(max_entries, 1);
 } by_open SEC(".maps");
 
-/* How many indices of by_times were taken, not counting the first MEASURE_MAX_PAIRS. */
+/* How many indices of by_times were taken, not counting the first config.n_pairs. */
 volatile __u64 by_times_used;
 
 struct {
@@ -161,7 +161,7 @@ __noinline __u32 by_group(bpf_user_pt_regs_t *regs, const struct site_args *args
 	used = __sync_fetch_and_add(&by_times_used, 1);
 	if (used >= config.by_max_times)
 		return pair;
-	fresh = MEASURE_MAX_PAIRS + (__u32)used;
+	fresh = config.n_pairs + (__u32)used;
 	bpf_map_update_elem(&by_pairs, &by, &fresh, 1 /* BPF_NOEXIST */);
 	index = bpf_map_lookup_elem(&by_pairs, &by);
 	return index ? *index : pair;

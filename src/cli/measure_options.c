@@ -294,9 +294,10 @@ static int check_tables(const struct command *command, const struct options *opt
 	const struct measure_request *request = &options->request;
 	const struct table_view *view = &options->view;
 
-	if ((view->top || view->has_order) && !request->counted.n && !request->n_pairs)
+	if ((view->top || view->has_order) && !request->counted.n &&
+	    !measure_request_has_pairs(request))
 		return say_usage(command, "--top and --sort need --count or --time");
-	if (view->order == ORDER_P99 && !request->n_pairs)
+	if (view->order == ORDER_P99 && !measure_request_has_pairs(request))
 		return say_usage(command, "--sort p99 needs --time");
 	if (view->shows_zeros && !request->counted.n)
 		return say_usage(command, "--all needs --count");

@@ -76,10 +76,15 @@ def times(totals, program):
     """times TOTALS BOOKS: the times of calls of tests/ocaml/calls/timed.ml. A sum is between that of the times inside of the
     calls and that of the times around them, which differ by less than 1 %, more only if the machine is busy and another
     process runs between two clocks. Returns the number of functions compared."""
+    t = total(totals)
+    return times_of(t, [pair["start"] for pair in t["pairs"]], program)
+
+
+def times_of(t, names, program):
+    """Compare the pairs NAMES of the total T."""
     books = {name: [int(n) for n in numbers.split()] for name, numbers in found(program, r"call (\S+) (.*)")}
     inner_sum = outer_sum = 0
-    t = total(totals)
-    for pair in t["pairs"]:
+    for pair in (pair for pair in t["pairs"] if pair["start"] in names):
         name = pair["start"].removeprefix("fn:")
         n, inner, outer = books[name]
         raised = books.get(f"{name}:raised", [0])[0]
@@ -90,7 +95,17 @@ def times(totals, program):
             between(f"{name}: ns", inner, pair["sum_ns"], outer)
             inner_sum, outer_sum = inner_sum + inner, outer_sum + outer
     at_most("the books differ too much themselves: ns around", outer_sum, 1.1 * inner_sum)
-    return len(t["pairs"])
+    return len(names)
+
+
+def times_of_a_pattern(totals, program, at_least):
+    """times_of_a_pattern TOTALS BOOKS N: of the functions that match patterns, those that have books, which are at least N."""
+    names = {f"fn:{name}" for name, _ in found(program, r"call (\S+) (.*)")}
+    timed = [pair["start"] for pair in total(totals)["pairs"]]
+    same("rows", len(set(timed)), len(timed))
+    compared = times_of(total(totals), [name for name in timed if name in names], program)
+    at_most("functions with books", int(at_least), compared)
+    return compared
 
 
 # ---- slow pairs -------------------------------------------------------------------------------
