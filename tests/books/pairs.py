@@ -226,7 +226,8 @@ def slow_call_events(folder, name, books):
     same(f"{name}: slow, slow_printed", [t["slow"], t["slow_printed"]], 2 * [len(events)])
     same(f"{name}: losses", [t["losses"][loss] for loss in ("slow_limited", "slow_dropped", "slow_unkept")], [0, 0, 0])
     numbers = {}
-    for event in events:
+    same(f"{name}: without arguments", sum(not event["started"] for event in events), 0)
+    for event in (event for event in events if event["started"]):
         number, *args = event["started"]["args"]
         call = (event["start"], number)
         holds(f"{name}: {call} twice", call not in numbers)

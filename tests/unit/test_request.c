@@ -12,6 +12,7 @@ static void fill_in(struct measure_request *request)
 	assert_int_equal(items_add(&request->counted, ITEM_ALL_PROBES, NULL), 0);
 	assert_int_equal(items_add(&request->printed, ITEM_PROBE_REGEXP, "x.*"), 0);
 	assert_int_equal(measure_request_add_pair(request, "a,b", "c"), 0);
+	assert_int_equal(measure_request_add_pair(request, "fn:A\\..*", NULL), 0);
 	assert_int_equal(measure_request_set_text(&request->key, "arg0"), 0);
 	assert_int_equal(measure_request_set_text(&request->filter, "arg1 > 1"), 0);
 	assert_int_equal(measure_request_set_text(&request->hist, "arg2"), 0);
@@ -93,9 +94,28 @@ static bool change(struct measure_request *request, unsigned int what)
 		return true;
 	case 15:
 		return measure_request_set_text(&request->by, "customer") == 0;
+	case 16:
+		return measure_request_add_pair(request, "fn:B.*", NULL) == 0;
 	default:
 		return false;
 	}
+}
+
+/* A pattern of functions is not a pair: it becomes one for each function that matches. */
+TEST(patterns_are_timed)
+{
+	struct measure_request request = { 0 };
+
+	assert_int_equal(measure_request_add_pair(&request, "fn:A\\..*", NULL), 0);
+	assert_int_equal(request.n_pairs, 0);
+	assert_int_equal(request.timed.n, 1);
+	assert_false(measure_request_is_empty(&request));
+	assert_true(measure_request_has_pairs(&request));
+	assert_true(measure_request_has_code(&request));
+	assert_true(measure_request_times_calls(&request));
+	assert_null(measure_request_needs_bpf(&request));
+	measure_request_free(&request);
+	assert_false(measure_request_has_pairs(&request));
 }
 
 TEST(all_that_differs_is_seen)
@@ -112,7 +132,7 @@ TEST(all_that_differs_is_seen)
 			fail_msg("difference %u", n);
 		measure_request_drop(other);
 	}
-	assert_int_equal(n, 17);
+	assert_int_equal(n, 18);
 	measure_request_free(&request);
 }
 
