@@ -213,13 +213,14 @@ int thread_exit(void *unused)
 		return 0;
 	if (config.matching & MEASURE_SOME_BY_THREAD)
 		end_pairs(&ids);
+	if (config.frames && end_frames(&ids.pid)) {
 #ifdef MEASURE_SLOWER
-	if (config.frames && end_frames(&ids.pid))
 		slow_end_frames(&ids.pid);
-#else
-	if (config.frames)
-		end_frames(&ids.pid);
 #endif
+#ifdef MEASURE_BY
+		by_end_frames(&ids.pid);
+#endif
+	}
 #ifdef MEASURE_BY
 	by_end(&ids);
 #endif

@@ -213,10 +213,10 @@ static __always_inline void set_frame_key(struct measure_frame_key *key,
 }
 
 /*
- * If ROLE confirms the call of KEY, do so and return 1: the hit of SITE does nothing else. Otherwise
- * return 0, and set *IS_CONFIRMED to 0 if the call needs a confirmation and had none: at the exit
- * of a call, the call then has no time. At the entry, this removes a confirmation that an earlier
- * call has left.
+ * If ROLE confirms the call of KEY, do so and return 1: the hit of SITE does nothing else.
+ * Otherwise return 0, and set *IS_CONFIRMED to 0 if the call needs a confirmation and had none: at
+ * the exit of a call, the call then has no time. At the entry, this removes a confirmation that an
+ * earlier call has left.
  */
 static __always_inline int play_confirmation(const struct measure_role *role,
 					     const struct measure_site *site,

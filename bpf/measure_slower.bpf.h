@@ -182,8 +182,8 @@ static __always_inline void slow_print(struct pt_regs *regs, __u32 number,
 }
 
 /*
- * Finish a pair that began at START_NS and took NS nanoseconds: record it if it was slow. If REMOVES
- * is not 0, remove the entry of the pair's start.
+ * Finish a pair that began at START_NS and took NS nanoseconds: record it if it was slow. If
+ * REMOVES is not 0, remove the entry of the pair's start.
  */
 static __always_inline void slow_end(struct pt_regs *regs, __u32 number,
 				     const struct site_args *args, const struct bpf_pidns_info *ids,

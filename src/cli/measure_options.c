@@ -277,12 +277,13 @@ static int check_request(const struct command *command, const struct measure_req
 		[REQUEST_SLOWER_AND_STACK] = "--slower and --stack are mutually exclusive",
 		[REQUEST_STACK_WITHOUT_PROBE] = "--stack requires --count, --time or --print",
 		[REQUEST_STACK_AND_SPLIT] = "--stack excludes --by-thread and --by-process",
-		[REQUEST_BY_WITHOUT_PROBE] = "--by needs --count=NAME or --time START,STOP",
+		[REQUEST_BY_WITHOUT_PROBE] = "--by needs --count=NAME or --time",
 		[REQUEST_BY_AND_SPLIT] = "--by excludes --by-site, --by-thread and --by-process",
 		[REQUEST_BY_AND_STACK] = "--by and --stack are mutually exclusive",
 		[REQUEST_BY_AND_SLOWER] = "--by and --slower are mutually exclusive",
 		[REQUEST_BY_AND_CODE] =
-			"--by groups by arguments of probes; fn:, c:, gc: and line: name no probes",
+			"--by groups by arguments of probes and OCaml functions; c:, gc:, line: and "
+			"note: have none",
 	};
 	const enum request_fault fault = measure_request_check(request);
 

@@ -112,6 +112,7 @@ static void prepare_measure_by(struct measure_by_bpf *skel, const struct bpf_obj
 		at_least_1(setup->config.by_max_times + setup->config.n_pairs);
 	skel->maps.by_open.max_entries = at_least_1(setup->sizes.open_starts);
 	skel->maps.by_key_open.max_entries = at_least_1(setup->sizes.key_starts);
+	skel->maps.by_frame_open.max_entries = at_least_1(setup->sizes.frames);
 }
 
 static void complete_measure_by(const struct measure_by_bpf *skel, struct bpf_object *object)

@@ -226,9 +226,9 @@ char *meter_keys_text(const struct ocp_meter *meter);
 char *meter_threads_text(const struct ocp_meter *meter);
 
 /*
- * meter.c: add a pair to the request of METER, which is being opened, for each function in CODE that
- * matches meter->timed and is not timed yet. Return -EINVAL if the functions are too many. If the
- * meter is open, do nothing: the number of its pairs is fixed.
+ * meter.c: add a pair to the request of METER, which is being opened, for each function in CODE
+ * that matches meter->timed and is not timed yet. Return -EINVAL if the functions are too many. If
+ * the meter is open, do nothing: the number of its pairs is fixed.
  */
 int meter_add_matching(struct ocp_meter *meter, const struct code_probes *code);
 /* meter_request.c: the largest number of pairs that one meter can time. */

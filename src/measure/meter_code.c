@@ -144,7 +144,7 @@ static void wish_pair(struct wishes *wishes, const struct request_pair *pair, bo
 static int make_wishes(const struct ocp_meter *meter, struct wishes *wishes)
 {
 	const struct arg_requests *args = &meter->arg_requests;
-	const bool has_args = args->has_filter || args->hist_arg >= 0;
+	const bool has_args = args->has_filter || args->hist_arg >= 0 || args->by_arg >= 0;
 
 	*wishes = (struct wishes){ .list = calloc(selection_count(&meter->counted) +
 							  selection_count(&meter->timed) +

@@ -142,7 +142,8 @@ TEST(parts_that_do_not_go_together)
 	static struct request_pair pair = { .start = { ITEM_PROBE, "a" },
 					    .stop = { ITEM_PROBE, "b" } };
 	static struct item function = { ITEM_FUNCTION, "fn:A.f" };
-	struct items some = { &all, 1 }, code = { &function, 1 };
+	static struct item c_function = { ITEM_C_FUNCTION, "c:f" };
+	struct items some = { &all, 1 }, code = { &function, 1 }, c_code = { &c_function, 1 };
 	static struct request_pair calls = { .start = { ITEM_FUNCTION, "fn:A.f" } };
 	const struct {
 		struct measure_request request;
@@ -173,7 +174,9 @@ TEST(parts_that_do_not_go_together)
 		{ { .counted = some, .split = OCP_BY_SITE, .by = "id" }, REQUEST_BY_AND_SPLIT },
 		{ { .pairs = &pair, .n_pairs = 1, .key = "id", .by = "id" }, REQUEST_FINE },
 		{ { .counted = some, .stack_depth = 1, .by = "id" }, REQUEST_BY_AND_STACK },
-		{ { .counted = code, .by = "id" }, REQUEST_BY_AND_CODE },
+		{ { .counted = code, .by = "id" }, REQUEST_FINE },
+		{ { .counted = c_code, .by = "id" }, REQUEST_BY_AND_CODE },
+		{ { .pairs = &calls, .n_pairs = 1, .by = "arg0" }, REQUEST_FINE },
 		{ { .pairs = &pair, .n_pairs = 1, .has_slower = true, .by = "id" },
 		  REQUEST_BY_AND_SLOWER },
 	};

@@ -200,6 +200,27 @@ bool measure_request_times_calls(const struct measure_request *request)
 
 /* ---- faults --------------------------------------------------------------------------------- */
 
+/* Return true if ITEM names code that has no arguments, or none that can be read. */
+static bool lacks_args(const struct item *item)
+{
+	return item->text && is_code(item) && item->kind != ITEM_FUNCTION &&
+	       item->kind != ITEM_FUNCTION_REGEXP;
+}
+
+static bool has_code_without_args(const struct measure_request *request)
+{
+	for (size_t i = 0; i < request->counted.n; i++)
+		if (lacks_args(&request->counted.list[i]))
+			return true;
+	for (size_t i = 0; i < request->printed.n; i++)
+		if (lacks_args(&request->printed.list[i]))
+			return true;
+	for (size_t i = 0; i < request->n_pairs; i++)
+		if (lacks_args(&request->pairs[i].start) || lacks_args(&request->pairs[i].stop))
+			return true;
+	return false;
+}
+
 static bool has_fault_with_by(const struct measure_request *request, enum request_fault fault)
 {
 	switch (fault) {
@@ -212,7 +233,7 @@ static bool has_fault_with_by(const struct measure_request *request, enum reques
 	case REQUEST_BY_AND_SLOWER:
 		return request->has_slower;
 	case REQUEST_BY_AND_CODE:
-		return measure_request_has_code(request);
+		return has_code_without_args(request);
 	default:
 		return false;
 	}

@@ -102,8 +102,8 @@ bool measure_request_counts_only_code(const struct measure_request *request);
 
 /*
  * measure_request_add_pair(): STOP is NULL if START is a function, or a pattern of functions, whose
- * calls are timed. measure_request_set_text() replaces *TO by a copy of TEXT, which may be NULL. Both return 0 or
- * -ENOMEM.
+ * calls are timed. measure_request_set_text() replaces *TO by a copy of TEXT, which may be NULL.
+ * Both return 0 or -ENOMEM.
  */
 int measure_request_add_pair(struct measure_request *request, const char *start, const char *stop);
 int measure_request_set_text(char **to, const char *text);
