@@ -213,8 +213,14 @@ int thread_exit(void *unused)
 		return 0;
 	if (config.matching & MEASURE_SOME_BY_THREAD)
 		end_pairs(&ids);
-	if (config.frames)
-		end_frames(&ids.pid);
+	if (config.frames && end_frames(&ids.pid)) {
+#ifdef MEASURE_SLOWER
+		slow_end_frames(&ids.pid);
+#endif
+#ifdef MEASURE_BY
+		by_end_frames(&ids.pid);
+#endif
+	}
 #ifdef MEASURE_BY
 	by_end(&ids);
 #endif

@@ -47,7 +47,7 @@
 
 enum {
 	MEASURE_DEPTH = 32, /* starts that one thread can have open in one pair; a power of 2 */
-	MEASURE_MAX_PAIRS = 64,
+	MEASURE_MAX_PAIRS = 512,
 	MEASURE_MAX_ROLES = 8, /* pairs that one probe can belong to */
 	MEASURE_BUCKETS = 496, /* see measure_bucket_of() */
 	MEASURE_NO_ARG = 0xffff,

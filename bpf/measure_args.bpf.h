@@ -34,8 +34,7 @@ struct {
 #ifdef MEASURE_SLOWER
 /*
  * Like play_roles_with_args(), but for object measure_slower: also keep the arguments of starts and
- * record slow pairs. No role is matched by frame, because this object does not time calls of
- * functions.
+ * record slow pairs.
  */
 static __always_inline void play_roles_slower(struct pt_regs *regs, __u32 number,
 					      const struct site_args *args,
@@ -53,6 +52,10 @@ static __always_inline void play_roles_slower(struct pt_regs *regs, __u32 number
 
 		if (!role)
 			continue;
+		if (config.frames && (role->flags & MEASURE_ROLE_FRAME)) {
+			play_frame_slower(role, regs, number, args, site, ids, now_ns, matches);
+			continue;
+		}
 		read_role_key(role, regs, args, &read);
 		if (!role_is_keyed(role)) {
 			play_role_slower(role, regs, number, args, ids, &read, now_ns, matches);

@@ -56,7 +56,7 @@ struct {
 	__uint(max_entries, 1);
 } by_open SEC(".maps");
 
-/* How many indices of by_times were taken, not counting the first MEASURE_MAX_PAIRS. */
+/* How many indices of by_times were taken, not counting the first config.n_pairs. */
 volatile __u64 by_times_used;
 
 struct {
@@ -65,6 +65,18 @@ struct {
 	__type(value, __u32);
 	__uint(max_entries, 1);
 } by_key_open SEC(".maps");
+
+/*
+ * The groups of active calls. A call that an exception ends leaves its entry, which is reused or
+ * dropped like the entry in frame_open. If the entry of an active call is dropped, the time of the
+ * call belongs to no group.
+ */
+struct {
+	__uint(type, LRU_HASH);
+	__type(key, struct measure_frame_key);
+	__type(value, __u32);
+	__uint(max_entries, 1);
+} by_frame_open SEC(".maps");
 
 /*
  * The initial value of an entry of by_open. As a local variable it would take a large part of the
@@ -161,7 +173,7 @@ __noinline __u32 by_group(bpf_user_pt_regs_t *regs, const struct site_args *args
 	used = __sync_fetch_and_add(&by_times_used, 1);
 	if (used >= config.by_max_times)
 		return pair;
-	fresh = MEASURE_MAX_PAIRS + (__u32)used;
+	fresh = config.n_pairs + (__u32)used;
 	bpf_map_update_elem(&by_pairs, &by, &fresh, 1 /* BPF_NOEXIST */);
 	index = bpf_map_lookup_elem(&by_pairs, &by);
 	return index ? *index : pair;
@@ -269,6 +281,59 @@ static __always_inline void by_end_process(const __u32 *tgid)
 	bpf_for_each_map_elem(&by_key_open, by_end_start, (void *)tgid, 0);
 }
 
+/* ---- calls of functions --------------------------------------------------------------------- */
+
+/* Like play_frame(), but group the durations of the calls by the value of the argument. */
+static __always_inline void by_play_frame(const struct measure_role *role, struct pt_regs *regs,
+					  const struct site_args *args,
+					  const struct measure_site *site,
+					  const struct bpf_pidns_info *ids, __u64 now_ns,
+					  int matches)
+{
+	struct measure_frame_key key = {};
+	struct measure_pair *stats;
+	__u32 group, *found;
+	int is_confirmed;
+	__u64 ended;
+
+	set_frame_key(&key, role, regs, site, ids);
+	stats = bpf_map_lookup_elem(&pair_stats, &key.pair);
+	if (!stats || play_confirmation(role, site, &key, &is_confirmed))
+		return;
+	group = key.pair;
+	if (role->flags & MEASURE_ROLE_STOP) {
+		found = bpf_map_lookup_elem(&by_frame_open, &key);
+		if (found)
+			group = *found;
+		ended = leave_frame(stats, &key, now_ns, is_confirmed && matches);
+		bpf_map_delete_elem(&by_frame_open, &key);
+		if (ended)
+			by_add_time(group, ended - 1);
+		return;
+	}
+	if (matches) {
+		group = by_group((void *)regs, args, key.pair);
+		bpf_map_update_elem(&by_frame_open, &key, &group, 0 /* BPF_ANY */);
+	}
+	enter_frame(stats, &key, matches);
+}
+
+/* The body of a loop over by_frame_open: remove the entry at KEY if it is a call of *OWNER. */
+static long by_end_call(void *map, const struct measure_frame_key *key, const __u32 *group,
+			const __u32 *owner)
+{
+	(void)group;
+	if (key->owner == *owner)
+		bpf_map_delete_elem(map, key);
+	return 0;
+}
+
+/* Remove the groups of the calls of *OWNER, which ends: see end_frames(). */
+static __always_inline void by_end_frames(const __u32 *owner)
+{
+	bpf_for_each_map_elem(&by_frame_open, by_end_call, (void *)owner, 0);
+}
+
 /* ---- what a site does ----------------------------------------------------------------------- */
 
 static __always_inline void by_play_thread(const struct measure_role *role,
@@ -328,6 +393,10 @@ static __always_inline void play_roles_by_value(struct pt_regs *regs, const stru
 
 		if (!role)
 			continue;
+		if (config.frames && (role->flags & MEASURE_ROLE_FRAME)) {
+			by_play_frame(role, regs, args, site, ids, now_ns, matches);
+			continue;
+		}
 		key.pair = role->pair;
 		stats = bpf_map_lookup_elem(&pair_stats, &key.pair);
 		if (!stats)

@@ -10,8 +10,9 @@
  *	by_times    array  index               struct measure_by_times
  *	by_open     hash   struct measure_open_key  struct measure_by_open
  *	by_key_open hash   struct measure_start_key u32, index in by_times
+ *	by_frame_open LRU hash struct measure_frame_key u32, index in by_times
  *
- * The first MEASURE_MAX_PAIRS entries of by_times, indexed by the number of the pair, have the
+ * The first config.n_pairs entries of by_times, indexed by the number of the pair, have the
  * times of all values for which there was no room.
  */
 #ifndef MEASURE_BY_H

@@ -98,11 +98,12 @@ static __always_inline __u32 *open_frames_of(const __u32 *owner)
 
 /*
  * Begin the call of KEY. If MATCHES is 0, the filter or a condition rejects the call: store a
- * marker instead of the time. Atomicity is not needed, since only one thread at a time can be in a
- * frame. A global function: see add_time().
+ * marker instead of the time. Returns the time that was stored; 0: the call is not timed. Atomicity
+ * is not needed, since only one thread at a time can be in a frame. A global function: see
+ * add_time().
  */
-__noinline int enter_frame(struct measure_pair *stats, const struct measure_frame_key *key,
-			   int matches)
+__noinline __u64 enter_frame(struct measure_pair *stats, const struct measure_frame_key *key,
+			     int matches)
 {
 	__u64 *entered, ns;
 	__u32 *n;
@@ -115,14 +116,15 @@ __noinline int enter_frame(struct measure_pair *stats, const struct measure_fram
 	if (entered) {
 		if (!marks_rejected_start(*entered))
 			add_atomically(&stats->orphan_starts, 1);
-		*entered = matches ? bpf_ktime_get_ns() : MEASURE_MARKER;
-		return 0;
+		ns = matches ? bpf_ktime_get_ns() : MEASURE_MARKER;
+		*entered = ns;
+		return ns;
 	}
 	n = open_frames_of(&key->owner);
 	ns = matches ? bpf_ktime_get_ns() : MEASURE_MARKER;
 	if (n && bpf_map_update_elem(&frame_open, key, &ns, 1 /* BPF_NOEXIST */) == 0) {
 		__sync_fetch_and_add(n, 1);
-		return 0;
+		return ns;
 	}
 	/*
 	 * Even a rejected call counts as a start if there is no room for its marker: without the
@@ -199,32 +201,52 @@ static __always_inline void confirm(const struct measure_frame_key *key)
 		__sync_fetch_and_add(n, 1);
 }
 
+/* Set KEY to the call of the pair of ROLE that has hit SITE with the registers REGS. */
+static __always_inline void set_frame_key(struct measure_frame_key *key,
+					  const struct measure_role *role, struct pt_regs *regs,
+					  const struct measure_site *site,
+					  const struct bpf_pidns_info *ids)
+{
+	key->owner = site->flags & MEASURE_OCAML_STACK ? ids->tgid : ids->pid;
+	key->pair = role->pair;
+	key->frame = frame_of(regs, site);
+}
+
+/*
+ * If ROLE confirms the call of KEY, do so and return 1: the hit of SITE does nothing else.
+ * Otherwise return 0, and set *IS_CONFIRMED to 0 if the call needs a confirmation and had none: at
+ * the exit of a call, the call then has no time. At the entry, this removes a confirmation that an
+ * earlier call has left.
+ */
+static __always_inline int play_confirmation(const struct measure_role *role,
+					     const struct measure_site *site,
+					     const struct measure_frame_key *key, int *is_confirmed)
+{
+	*is_confirmed = 1;
+	if (!config.conditions)
+		return 0;
+	if (role->flags & MEASURE_ROLE_CONFIRM) {
+		confirm(key);
+		return 1;
+	}
+	if (site->flags & MEASURE_IF_CONFIRMED)
+		*is_confirmed = take_confirmation(key);
+	return 0;
+}
+
 static __always_inline void play_frame(const struct measure_role *role, struct pt_regs *regs,
 				       const struct measure_site *site,
 				       const struct bpf_pidns_info *ids, __u64 now_ns, int matches,
 				       const struct walk_scratch *stack)
 {
-	struct measure_frame_key key = {
-		.owner = site->flags & MEASURE_OCAML_STACK ? ids->tgid : ids->pid,
-		.pair = role->pair,
-		.frame = frame_of(regs, site),
-	};
-	struct measure_pair *stats = bpf_map_lookup_elem(&pair_stats, &key.pair);
+	struct measure_frame_key key = {};
+	struct measure_pair *stats;
+	int is_confirmed;
 
-	int is_confirmed = 1;
-
-	if (!stats)
+	set_frame_key(&key, role, regs, site, ids);
+	stats = bpf_map_lookup_elem(&pair_stats, &key.pair);
+	if (!stats || play_confirmation(role, site, &key, &is_confirmed))
 		return;
-	if (config.conditions && (role->flags & MEASURE_ROLE_CONFIRM)) {
-		confirm(&key);
-		return;
-	}
-	/*
-	 * At the exit of a call, find out whether the call was confirmed. At the entry, remove a
-	 * confirmation that an earlier call has left.
-	 */
-	if (config.conditions && (site->flags & MEASURE_IF_CONFIRMED))
-		is_confirmed = take_confirmation(&key);
 	if (role->flags & MEASURE_ROLE_STOP)
 		time_stack(role->pair, stack,
 			   leave_frame(stats, &key, now_ns, is_confirmed && matches));
@@ -254,18 +276,21 @@ static long end_frame(void *map, const struct measure_frame_key *key, const __u6
  * When a thread ends, count its open entries as orphans, and remove them. The entries that a
  * process owns (OCaml 5) are removed when its main thread ends, since the id of this thread is the
  * process id. frame_users avoids the loop for most threads, which have no open entry when they end.
+ * Returns 0 for these threads, else 1.
  */
-static __always_inline void end_frames(__u32 *owner)
+static __always_inline int end_frames(__u32 *owner)
 {
 	__u32 *n = bpf_map_lookup_elem(&frame_users, owner);
 	__u32 left;
 
 	if (!n)
-		return;
+		return 0;
 	left = *n;
 	bpf_map_delete_elem(&frame_users, owner);
-	if (left)
-		bpf_for_each_map_elem(&frame_open, end_frame, owner, 0);
+	if (!left)
+		return 0;
+	bpf_for_each_map_elem(&frame_open, end_frame, owner, 0);
+	return 1;
 }
 
 #endif

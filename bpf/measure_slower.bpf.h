@@ -10,7 +10,9 @@
  *
  * If a pair is matched by thread, there is one entry for each place in the thread's ring of open
  * starts; the entry is reused by later starts at this place, and removed when the thread ends. If a
- * pair is matched by key, the stop removes the entry. Several threads may use a key at the same
+ * pair is matched by key, the stop removes the entry. So does the exit of a call of a function; the
+ * entry of a call that an exception ends is reused by the next call with the same frame, or removed
+ * with the open call (end_frames()). Several threads may use a key at the same
  * moment, so a thread locks an entry to read or write it. A thread that does not get the lock at
  * once continues without the arguments. A removed entry stays locked. Between the lookup and the
  * locking of an entry, the entry may be removed and its memory reused for another entry; so after
@@ -179,20 +181,24 @@ static __always_inline void slow_print(struct pt_regs *regs, __u32 number,
 	bpf_ringbuf_submit(record, NO_WAKEUP);
 }
 
-/* Finish a pair that began at START_NS and took NS nanoseconds: record it if it was slow. */
+/*
+ * Finish a pair that began at START_NS and took NS nanoseconds: record it if it was slow. If
+ * REMOVES is not 0, remove the entry of the pair's start.
+ */
 static __always_inline void slow_end(struct pt_regs *regs, __u32 number,
 				     const struct site_args *args, const struct bpf_pidns_info *ids,
 				     const struct slow_key *key, __u64 start_ns, __u64 ns,
-				     int by_key)
+				     int removes)
 {
 	struct slow_start *start = slow_lock(key);
 	const int is_its = start && start->ns == start_ns;
 
 	if (ns >= config.slower_ns)
-		slow_print(regs, number, args, ids, key->pair, ns, is_its ? start : (void *)0);
+		slow_print(regs, number, args, ids, key->pair & ~SLOW_CALL, ns,
+			   is_its ? start : (void *)0);
 	if (!start)
 		return;
-	if (is_its && by_key)
+	if (is_its && removes)
 		bpf_map_delete_elem(&slow_open, key);
 	else
 		slow_unlock(start);
@@ -298,6 +304,57 @@ static long slow_end_start(void *map, const struct slow_key *key, const void *st
 static __always_inline void slow_end_process(const __u32 *tgid)
 {
 	bpf_for_each_map_elem(&slow_open, slow_end_start, (void *)tgid, 0);
+}
+
+/* ---- calls of functions --------------------------------------------------------------------- */
+
+/* Like play_frame(), but keep the arguments of the call, and record the call if it was slow. */
+static __always_inline void play_frame_slower(const struct measure_role *role, struct pt_regs *regs,
+					      __u32 number, const struct site_args *args,
+					      const struct measure_site *site,
+					      const struct bpf_pidns_info *ids, __u64 now_ns,
+					      int matches)
+{
+	struct measure_frame_key key = {};
+	struct slow_start *start = (void *)0;
+	struct slow_key slow = {};
+	struct measure_pair *stats;
+	int is_confirmed;
+	__u64 ended;
+
+	set_frame_key(&key, role, regs, site, ids);
+	stats = bpf_map_lookup_elem(&pair_stats, &key.pair);
+	if (!stats || play_confirmation(role, site, &key, &is_confirmed))
+		return;
+	slow.owner = key.owner;
+	slow.pair = key.pair | SLOW_CALL;
+	slow.value = key.frame;
+	if (role->flags & MEASURE_ROLE_STOP) {
+		ended = leave_frame(stats, &key, now_ns, is_confirmed && matches);
+		if (ended)
+			slow_end(regs, number, args, ids, &slow, now_ns - (ended - 1), ended - 1,
+				 1);
+		return;
+	}
+	if (matches)
+		start = slow_begin(regs, number, args, ids, &slow);
+	slow_began(start, enter_frame(stats, &key, matches));
+}
+
+/* The body of a loop over slow_open: remove the entry at KEY if it is a call of *OWNER. */
+static long slow_end_call(void *map, const struct slow_key *key, const void *start,
+			  const __u32 *owner)
+{
+	(void)start;
+	if (key->owner == *owner && (key->pair & SLOW_CALL))
+		bpf_map_delete_elem(map, key);
+	return 0;
+}
+
+/* Remove the entries of the calls of *OWNER, which ends: see end_frames(). */
+static __always_inline void slow_end_frames(const __u32 *owner)
+{
+	bpf_for_each_map_elem(&slow_open, slow_end_call, (void *)owner, 0);
 }
 
 #endif

@@ -13,14 +13,28 @@
 
 #include "args.h"
 
-/* The maximum number of starts whose arguments are kept at the same time; 3 KB each. */
-enum { SLOW_STARTS = 4096 };
+/*
+ * The maximum number of starts whose arguments are kept at the same time; 3 KB each. There are more
+ * of them if calls of functions are timed, because recursion can be deep.
+ */
+enum { SLOW_STARTS = 4096, SLOW_CALLS = 16384 };
+
+/* This bit in slow_key.pair marks the call of a function: value is then its frame. */
+#define SLOW_CALL (1U << 31)
 
 /* The key of a start in slow_open. The start need not be open any more. */
 struct slow_key {
-	__u32 owner; /* by thread: the thread id; by key: the process id */
-	__u32 pair;
-	__u64 value; /* by thread: the index of the start in measure_open.ring; by key: the key */
+	/*
+	 * by thread: the thread id; by key: the process id; for calls of functions: as in struct
+	 * measure_frame_key
+	 */
+	__u32 owner;
+	__u32 pair; /* for calls of functions, with SLOW_CALL */
+	/*
+	 * by thread: the index of the start in measure_open.ring; by key: the key; for calls of
+	 * functions: the frame
+	 */
+	__u64 value;
 };
 
 struct slow_start {

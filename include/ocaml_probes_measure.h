@@ -86,12 +86,16 @@ OCP_API void ocp_meter_split(struct ocp_meter *meter, enum ocp_split split);
  * because then the same call of a function has passed both probes. Open starts that are newer than
  * the ended one have lost their stops to an exception; they become orphan starts. If no open start
  * has the stack pointer of the stop, the stop ends the newest open start. Returns -EINVAL if the
- * names are equal or there are more than 64 pairs.
+ * names are equal or there are more than 512 pairs.
  *
  * If STOP is NULL, START is a function ("fn:Service.find", "c:caml_alloc_shr"), and its calls are
  * timed, from the entry to any exit. The frame on the stack identifies the call. A call that an
  * exception ends has no exit; it becomes an orphan start when a later call has the same frame, or
  * when the thread ends. ocp_meter_set_depth() has no effect on calls of functions.
+ *
+ * START can also be a pattern ("fn:Service\\..*"): ocp_meter_open() then adds a pair for each
+ * function that matches and whose calls can be timed, and logs a warning that says how many
+ * functions cannot be timed. It returns -EINVAL if more than 512 pairs result.
  */
 OCP_API int ocp_meter_time(struct ocp_meter *meter, const char *start, const char *stop);
 

@@ -273,17 +273,16 @@ static int check_request(const struct command *command, const struct measure_req
 		[REQUEST_DEPTH_AND_KEY] = "--depth and --key are mutually exclusive",
 		[REQUEST_HIST_WITHOUT_COUNT] = "--hist needs --count=NAME",
 		[REQUEST_LIMIT_WITHOUT_PRINT] = "--limit requires --print or --slower",
-		[REQUEST_SLOWER_WITHOUT_PAIR] = "--slower requires --time START,STOP",
-		[REQUEST_SLOWER_AND_CALLS] = "--slower takes pairs of probes: --time START,STOP",
+		[REQUEST_SLOWER_WITHOUT_PAIR] = "--slower requires --time",
 		[REQUEST_SLOWER_AND_STACK] = "--slower and --stack are mutually exclusive",
 		[REQUEST_STACK_WITHOUT_PROBE] = "--stack requires --count, --time or --print",
 		[REQUEST_STACK_AND_SPLIT] = "--stack excludes --by-thread and --by-process",
-		[REQUEST_BY_WITHOUT_PROBE] = "--by needs --count=NAME or --time START,STOP",
+		[REQUEST_BY_WITHOUT_PROBE] = "--by needs --count=NAME or --time",
 		[REQUEST_BY_AND_SPLIT] = "--by excludes --by-site, --by-thread and --by-process",
 		[REQUEST_BY_AND_STACK] = "--by and --stack are mutually exclusive",
 		[REQUEST_BY_AND_SLOWER] = "--by and --slower are mutually exclusive",
 		[REQUEST_BY_AND_CODE] =
-			"--by groups by arguments of probes; fn:, c:, gc: and line: name no probes",
+			"--by needs arguments to read; c:, gc:, line: and note: have none",
 	};
 	const enum request_fault fault = measure_request_check(request);
 
@@ -295,9 +294,10 @@ static int check_tables(const struct command *command, const struct options *opt
 	const struct measure_request *request = &options->request;
 	const struct table_view *view = &options->view;
 
-	if ((view->top || view->has_order) && !request->counted.n && !request->n_pairs)
+	if ((view->top || view->has_order) && !request->counted.n &&
+	    !measure_request_has_pairs(request))
 		return say_usage(command, "--top and --sort need --count or --time");
-	if (view->order == ORDER_P99 && !request->n_pairs)
+	if (view->order == ORDER_P99 && !measure_request_has_pairs(request))
 		return say_usage(command, "--sort p99 needs --time");
 	if (view->shows_zeros && !request->counted.n)
 		return say_usage(command, "--all needs --count");

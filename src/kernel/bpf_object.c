@@ -75,7 +75,7 @@ static void prepare_measure_slower(struct measure_slower_bpf *skel,
 				   const struct bpf_object_setup *setup)
 {
 	prepare_full_measure_slower(skel, setup);
-	skel->maps.slow_open.max_entries = SLOW_STARTS;
+	skel->maps.slow_open.max_entries = setup->config.frames ? SLOW_CALLS : SLOW_STARTS;
 }
 
 static void prepare_measure_stacks(struct measure_stacks_bpf *skel,
@@ -108,9 +108,11 @@ static void prepare_measure_by(struct measure_by_bpf *skel, const struct bpf_obj
 	skel->maps.by_hits.max_entries = at_least_1(setup->sizes.by_hits);
 	skel->maps.by_others.max_entries = at_least_1(setup->sizes.by_probes);
 	skel->maps.by_pairs.max_entries = at_least_1(setup->config.by_max_times);
-	skel->maps.by_times.max_entries = setup->config.by_max_times + MEASURE_MAX_PAIRS;
+	skel->maps.by_times.max_entries =
+		at_least_1(setup->config.by_max_times + setup->config.n_pairs);
 	skel->maps.by_open.max_entries = at_least_1(setup->sizes.open_starts);
 	skel->maps.by_key_open.max_entries = at_least_1(setup->sizes.key_starts);
+	skel->maps.by_frame_open.max_entries = at_least_1(setup->sizes.frames);
 }
 
 static void complete_measure_by(const struct measure_by_bpf *skel, struct bpf_object *object)

@@ -559,7 +559,8 @@ void meter_start_calibration_early(struct ocp_meter *meter)
 	const struct engine_role role = { .is_keyed = requests->key_arg >= 0 };
 	const struct measure_request *request = &meter->request;
 	const struct engine_spec spec = { .request = { .split = request->split,
-						       .n_pairs = request->n_pairs,
+						       .n_pairs =
+							       measure_request_has_pairs(request),
 						       .depth = request->depth },
 					  .only_windows = measure_request_counts_only_code(request),
 					  .roles = &role,

@@ -91,6 +91,7 @@ void ocp_meter_free(struct ocp_meter *meter)
 	calibration_free(meter->calibration);
 	site_table_free(&meter->table);
 	selection_free(&meter->counted);
+	selection_free(&meter->timed);
 	arg_requests_free(&meter->arg_requests);
 	measure_request_free(&meter->request);
 	ocp_program_free(meter->program);
@@ -385,7 +386,9 @@ static void add_role(struct ocp_meter *meter, const struct engine_role *role)
 	meter->roles[meter->n_roles++] = *role;
 }
 
-/* Append the roles of END, a function whose calls are pair number PAIR. */
+enum { ROLES_OF_CALLS = 5 };
+
+/* Append the ROLES_OF_CALLS roles of END, a function whose calls are pair number PAIR. */
 static void add_call_roles(struct ocp_meter *meter, struct meter_end *end, uint32_t pair)
 {
 	add_role(meter, &(struct engine_role){ .pair = pair, .is_frame = true });
@@ -428,27 +431,84 @@ static int add_roles_of(struct ocp_meter *meter, const char *name)
 	return 0;
 }
 
+/* Make room for the roles of N more pairs. */
+static int enlarge_roles(struct ocp_meter *meter, size_t n)
+{
+	struct meter_end *ends = realloc(meter->ends, (meter->n_ends + 2 * n + 1) * sizeof(*ends));
+	struct engine_role *roles;
+
+	if (!ends)
+		return ctx_no_memory(meter->ctx);
+	meter->ends = ends;
+	roles = realloc(meter->roles, (meter->n_roles + ROLES_OF_CALLS * n + 1) * sizeof(*roles));
+	if (!roles)
+		return ctx_no_memory(meter->ctx);
+	meter->roles = roles;
+	return 0;
+}
+
 /*
  * Make the roles of all pairs. Roles are stored by the names of the probes, because files with
  * these probes may be loaded later.
  */
 static int make_roles(struct ocp_meter *meter)
 {
-	int err = 0;
+	int err;
 
-	/* Free the roles of an earlier ocp_meter_open() that failed. */
-	free(meter->ends);
-	free(meter->roles);
+	/* Forget the roles of an earlier ocp_meter_open() that failed. */
 	meter->n_ends = meter->n_roles = 0;
-	meter->ends = calloc(2 * meter->request.n_pairs + 1, sizeof(*meter->ends));
-	meter->roles = calloc(5 * meter->request.n_pairs + 1, sizeof(*meter->roles));
-	if (!meter->ends || !meter->roles)
-		return ctx_no_memory(meter->ctx);
+	err = enlarge_roles(meter, meter->request.n_pairs);
 	for (size_t i = 0; !err && i < meter->request.n_pairs; i++) {
 		err = add_roles_of(meter, meter->request.pairs[i].start.text);
 		if (!err && !request_pair_is_calls(&meter->request.pairs[i]))
 			err = add_roles_of(meter, meter->request.pairs[i].stop.text);
 	}
+	return err;
+}
+
+/* Return true if METER times the calls of the function NAME. */
+static bool times_calls_of(const struct ocp_meter *meter, const char *name)
+{
+	const struct meter_end *end = meter_find_end(meter, name);
+
+	return end && end->has_calls;
+}
+
+static int add_matching_pair(struct ocp_meter *meter, const char *name)
+{
+	if (meter_find_end(meter, name))
+		return ctx_error(meter->ctx, -EINVAL,
+				 "'%s': matches a pattern, and is also part of a pair of functions",
+				 name);
+	if (measure_request_add_pair(&meter->request, name, NULL))
+		return ctx_no_memory(meter->ctx);
+	return add_roles_of(meter, meter->request.pairs[meter->request.n_pairs - 1].start.text);
+}
+
+int meter_add_matching(struct ocp_meter *meter, const struct code_probes *code)
+{
+	const struct probe_set set = code_probes_set(code);
+	size_t n = 0;
+	int err;
+
+	if (meter->engine || selection_is_empty(&meter->timed))
+		return 0;
+	for (size_t i = 0; i < set.n_probes; i++)
+		n += selection_takes(&meter->timed, set.probes[i].name) &&
+		     !times_calls_of(meter, set.probes[i].name);
+	if (n > METER_MAX_PAIRS - meter->request.n_pairs) {
+		ctx_error(meter->ctx, -EINVAL,
+			  "%s: the patterns match %zu functions: at most %d pairs and functions "
+			  "can be timed",
+			  meter_where(meter), n, METER_MAX_PAIRS);
+		ctx_hint(meter->ctx, "--count has no such limit");
+		return -EINVAL;
+	}
+	err = enlarge_roles(meter, n);
+	for (size_t i = 0; !err && i < set.n_probes; i++)
+		if (selection_takes(&meter->timed, set.probes[i].name) &&
+		    !times_calls_of(meter, set.probes[i].name))
+			err = add_matching_pair(meter, set.probes[i].name);
 	return err;
 }
 
@@ -578,8 +638,6 @@ static int check_request(const struct ocp_meter *meter)
 		{ REQUEST_KEY_WITHOUT_PAIR, "a key needs a pair" },
 		{ REQUEST_HIST_WITHOUT_COUNT, "a histogram needs a counted probe" },
 		{ REQUEST_SLOWER_WITHOUT_PAIR, "slow pairs need a pair" },
-		{ REQUEST_SLOWER_AND_CALLS, "slow pairs are those of two probes, not the calls of "
-					    "a function" },
 		{ REQUEST_SLOWER_AND_STACK, "slow pairs have no stacks" },
 		{ REQUEST_BY_AND_STACK, "groups by value exclude stacks" },
 	};

@@ -102,6 +102,11 @@ struct ocp_meter {
 	bool program_is_layered;
 	struct measure_request request; /* depth and print_limit always have a value */
 	struct selection counted;	/* the compiled form of request.counted */
+	/*
+	 * The compiled form of request.timed. When the meter is opened, each function that matches
+	 * becomes a pair of the request: see meter_add_matching().
+	 */
+	struct selection timed;
 	bool wants_estimate;
 	enum meter_ocaml needs_ocaml;
 	bool counts_processes; /* see spending.h */
@@ -221,6 +226,15 @@ int meter_find_keys(struct ocp_meter *meter);
 bool meter_drop_keys(struct ocp_meter *meter);
 char *meter_keys_text(const struct ocp_meter *meter);
 char *meter_threads_text(const struct ocp_meter *meter);
+
+/*
+ * meter.c: add a pair to the request of METER, which is being opened, for each function in CODE
+ * that matches meter->timed and is not timed yet. Return -EINVAL if the functions are too many. If
+ * the meter is open, do nothing: the number of its pairs is fixed.
+ */
+int meter_add_matching(struct ocp_meter *meter, const struct code_probes *code);
+/* meter_request.c: the largest number of pairs that one meter can time. */
+enum { METER_MAX_PAIRS = 512 };
 
 /* Return the roles of the probe NAME in pairs, or NULL if the probe belongs to no pair. */
 const struct meter_end *meter_find_end(const struct ocp_meter *meter, const char *name);

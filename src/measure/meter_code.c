@@ -132,24 +132,31 @@ static void wish_selected(struct wishes *wishes, const struct selection *selecti
 				(struct code_wish){ .text = item->text, .has_args = has_args };
 }
 
-static void wish_pair(struct wishes *wishes, const struct request_pair *pair, bool has_args)
+/*
+ * HAS_ARGS: the arguments of the start are needed. PRINTS: those of the start and the stop are
+ * printed.
+ */
+static void wish_pair(struct wishes *wishes, const struct request_pair *pair, bool has_args,
+		      bool prints)
 {
 	if (item_is_code(pair->start.text))
 		wishes->list[wishes->n++] =
 			(struct code_wish){ .text = pair->start.text,
 					    .is_timed = request_pair_is_calls(pair),
-					    .has_args = has_args };
+					    .has_args = has_args || prints };
 	if (!request_pair_is_calls(pair) && item_is_code(pair->stop.text))
-		wishes->list[wishes->n++] = (struct code_wish){ .text = pair->stop.text };
+		wishes->list[wishes->n++] =
+			(struct code_wish){ .text = pair->stop.text, .has_args = prints };
 }
 
 /* List the requested functions in WISHES. The caller frees the list, also after an error. */
 static int make_wishes(const struct ocp_meter *meter, struct wishes *wishes)
 {
 	const struct arg_requests *args = &meter->arg_requests;
-	const bool has_args = args->has_filter || args->hist_arg >= 0;
+	const bool has_args = args->has_filter || args->hist_arg >= 0 || args->by_arg >= 0;
 
 	*wishes = (struct wishes){ .list = calloc(selection_count(&meter->counted) +
+							  selection_count(&meter->timed) +
 							  selection_count(&args->printed) +
 							  2 * meter->request.n_pairs + 1,
 						  sizeof(*wishes->list)) };
@@ -157,8 +164,13 @@ static int make_wishes(const struct ocp_meter *meter, struct wishes *wishes)
 		return ctx_no_memory(meter->ctx);
 	wish_selected(wishes, &meter->counted, has_args);
 	wish_selected(wishes, &args->printed, true);
+	for (size_t i = 0; i < meter->request.timed.n; i++)
+		wishes->list[wishes->n++] =
+			(struct code_wish){ .text = meter->request.timed.list[i].text,
+					    .is_timed = true,
+					    .has_args = has_args || meter->request.has_slower };
 	for (size_t i = 0; i < meter->request.n_pairs; i++)
-		wish_pair(wishes, &meter->request.pairs[i], has_args);
+		wish_pair(wishes, &meter->request.pairs[i], has_args, meter->request.has_slower);
 	for (size_t i = 0; i < wishes->n; i++) {
 		wishes->list[i].spans = meter->request.spans;
 		wishes->list[i].by_window = meter_is_inside(meter);
@@ -204,6 +216,12 @@ int meter_find_code(struct ocp_meter *meter, const struct ocp_program *prog, pid
 		ctx_log(meter->ctx, OCP_LOG_WARN,
 			"pid %d: %s belongs to user %u: its functions are not measured", (int)pid,
 			elf_file_name(prog->elf), (unsigned int)st.st_uid);
+	if (!err && *out)
+		err = meter_add_matching(meter, *out);
+	if (err) {
+		code_probes_free(*out);
+		*out = NULL;
+	}
 	if (!err && !*out)
 		code_files_remember(&meter->without_code, &st);
 	return err;
@@ -411,6 +429,8 @@ int meter_check_code(struct ocp_meter *meter)
 
 	if (!err)
 		err = check_selected(meter, &meter->arg_requests.printed);
+	if (!err)
+		err = check_selected(meter, &meter->timed);
 	for (size_t i = 0; !err && i < meter->request.n_pairs; i++) {
 		const struct request_pair *pair = &meter->request.pairs[i];
 

@@ -11,8 +11,6 @@
 #include "measure/slower.h"
 #include "measure/stacks.h"
 
-enum { MAX_PAIRS = 64 };
-
 /* ---- part by part --------------------------------------------------------------------------- */
 
 void ocp_meter_follow_children(struct ocp_meter *meter)
@@ -58,10 +56,10 @@ void ocp_meter_split(struct ocp_meter *meter, enum ocp_split split)
 
 static int append_pair(struct ocp_meter *meter, const char *start, const char *stop)
 {
-	if (meter->request.n_pairs == MAX_PAIRS)
+	if (meter->request.n_pairs == METER_MAX_PAIRS)
 		return ctx_error(meter->ctx, -EINVAL,
 				 "pair '%s,%s': too many pairs, the limit is %d", start,
-				 stop ? stop : "", MAX_PAIRS);
+				 stop ? stop : "", METER_MAX_PAIRS);
 	return measure_request_add_pair(&meter->request, start, stop) ? ctx_no_memory(meter->ctx)
 								      : 0;
 }
@@ -77,6 +75,16 @@ static bool has_pair(const struct ocp_meter *meter, const char *start, const cha
 		    strcmp(request_pair_stop(&meter->request.pairs[i]), stop) == 0)
 			return true;
 	return false;
+}
+
+/* Time the calls of the functions that match the pattern START. */
+static int time_matching(struct ocp_meter *meter, const char *start)
+{
+	for (size_t i = 0; i < meter->request.timed.n; i++)
+		if (strcmp(meter->request.timed.list[i].text, start) == 0)
+			return ctx_error(meter->ctx, -EINVAL, "'%s': timed twice", start);
+	return add_item(meter, &meter->request.timed, &meter->timed,
+			&(struct item){ ITEM_FUNCTION_REGEXP, start });
 }
 
 /* Time the calls of the function START: from its entry to its exits. */
@@ -95,8 +103,7 @@ static int time_calls(struct ocp_meter *meter, const char *start)
 		return ctx_error(meter->ctx, -EINVAL,
 				 "'%s': a note has no duration; name a pair of notes", start);
 	case ITEM_FUNCTION_REGEXP:
-		return ctx_error(meter->ctx, -EINVAL,
-				 "'%s': is a pattern; only single functions can be timed", start);
+		return time_matching(meter, start);
 	default:
 		return ctx_error(meter->ctx, -EINVAL, "'%s': neither START,STOP nor a function",
 				 start);
@@ -232,6 +239,8 @@ int measure_request_apply(const struct measure_request *request, struct ocp_mete
 	for (size_t i = 0; !err && i < request->n_pairs; i++)
 		err = ocp_meter_time(meter, request->pairs[i].start.text,
 				     request->pairs[i].stop.text);
+	for (size_t i = 0; !err && i < request->timed.n; i++)
+		err = ocp_meter_time(meter, request->timed.list[i].text, NULL);
 	if (!err && request->depth)
 		err = ocp_meter_set_depth(meter, request->depth);
 	if (!err)

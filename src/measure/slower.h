@@ -6,10 +6,14 @@
 #include <stdint.h>
 #include "ocaml_probes.h"
 
-/* A slow pair. The struct is valid as long as stop_hit. */
+/*
+ * A slow pair, or a slow call of a function. The struct is valid as long as stop_hit. At the stop
+ * of a call, there are no arguments.
+ */
 struct slow_pair {
-	const char *start, *stop; /* the names of the two probes */
-	uint64_t ns;		  /* the time from start to stop */
+	/* the names of the two probes; of a call: the name of the function, and "" */
+	const char *start, *stop;
+	uint64_t ns; /* the time from start to stop */
 	const struct ocp_hit *stop_hit;
 	const struct ocp_hit *start_hit; /* NULL: the arguments of the start were not kept */
 };

@@ -1062,6 +1062,32 @@ static int suggest(struct ocp_ctx *ctx, const struct functions *functions, const
 	return -ENOENT;
 }
 
+/*
+ * The regular expression TEXT has described no function that is measured. Record the error that no
+ * function of FUNCTIONS matches, or that none of those that match can be measured.
+ */
+static int unknown_pattern(struct ocp_ctx *ctx, const struct functions *functions, const char *text,
+			   const char *where)
+{
+	struct str_regexp *re;
+	size_t n, n_matching = 0;
+	const struct function *const *all = functions_by_name(functions, &n);
+	int err = str_regexp_new(ctx, item_body(text), &re);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < n; i++)
+		n_matching += str_regexp_match(re, all[i]->name);
+	str_regexp_free(re);
+	if (n_matching)
+		return ctx_error(ctx, -ENOENT,
+				 "regular expression '%s': none of the functions of %s that match "
+				 "can be measured",
+				 item_body(text), where);
+	return ctx_error(ctx, -ENOENT, "regular expression '%s': matches no function of %s",
+			 item_body(text), where);
+}
+
 static int unknown_phase(struct ocp_ctx *ctx, const char *text)
 {
 	struct suggestion suggestion = suggestion_for(text);
@@ -1117,8 +1143,7 @@ int code_probes_unknown(struct ocp_ctx *ctx, const struct ocp_program *prog, con
 		return err;
 	}
 	if (!err && item_kind_of(text) == ITEM_FUNCTION_REGEXP)
-		err = ctx_error(ctx, -ENOENT, "regular expression '%s': matches no function of %s",
-				item_body(text), where);
+		err = unknown_pattern(ctx, functions, text, where);
 	else if (!err)
 		err = suggest(ctx, functions, text, where);
 	functions_free(functions);

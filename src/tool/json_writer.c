@@ -720,7 +720,8 @@ static void write_hit_json(const struct ocp_hit *hit, const struct named_frames 
  *	 "started":{"time_s":S,"tid":N,"comm":"...","args":[...],"named":{...}},
  *	 "stopped":{"args":[...],"named":{...}}}
  *
- * "started" is null if the arguments of the start were not kept.
+ * "started" is null if the arguments of the start were not kept. Of a call of a function, "stop" is
+ * "", and "stopped" has no arguments.
  */
 static void write_slow(const struct slow_pair *pair, int64_t wall_ns)
 {

@@ -97,7 +97,7 @@ static int check_inside(const struct options *options, struct ocp_process **proc
 	ocp_meter_free(meter);
 	for (size_t i = 0; !err && i < n; i++)
 		err = inside_check(options->ctx, ocp_process_pid(procs[i]),
-				   options->request.n_pairs != 0);
+				   measure_request_has_pairs(&options->request));
 	return err;
 }
 
@@ -751,7 +751,8 @@ int measure_attach(struct measure_session *s)
 	else
 		snprintf(whose, sizeof(whose), "%zu processes", n_asked);
 	say("%s %zu %s%s (%zu %s%s) of %s",
-	    options->request.n_pairs || options->request.printed.n ? "measuring" : "counting",
+	    measure_request_has_pairs(&options->request) || options->request.printed.n ? "measuring"
+										       : "counting",
 	    n_probes, s->has_lines ? "line" : "probe", plural(n_probes), n_sites,
 	    s->has_lines ? "place" : "site", plural(n_sites), whose);
 	return EXIT_DONE;

@@ -1000,7 +1000,7 @@ static void write_hit(const struct ocp_hit *hit, const struct named_frames *fram
 
 /*
  * Print a slow pair on one line. The arguments of the start precede "->", and those of the stop
- * follow it.
+ * follow it. A call of a function has only a start.
  */
 static void write_slow(const struct slow_pair *pair, int64_t wall_ns)
 {
@@ -1021,9 +1021,11 @@ static void write_slow(const struct slow_pair *pair, int64_t wall_ns)
 	} else {
 		fputs(" (arguments lost)", stdout);
 	}
-	fputs(" -> ", stdout);
-	print_text(pair->stop);
-	ocp_hit_write_args(stdout, stop);
+	if (*pair->stop) {
+		fputs(" -> ", stdout);
+		print_text(pair->stop);
+		ocp_hit_write_args(stdout, stop);
+	}
 	putchar('\n');
 }
 

@@ -12,8 +12,8 @@ import said  # noqa: E402
 
 MODULES = {
     "counts": "that calls lines",
-    "pairs": "pairs intervals times slow pauses",
-    "values": "by named floats",
+    "pairs": "pairs intervals times times_of_a_pattern slow slow_calls pauses",
+    "values": "by calls_by named floats",
     "stacks": "stacks shares",
     "names": "demangled",
     "frames": "tables backtraces line_numbers",

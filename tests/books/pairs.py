@@ -76,10 +76,15 @@ def times(totals, program):
     """times TOTALS BOOKS: the times of calls of tests/ocaml/calls/timed.ml. A sum is between that of the times inside of the
     calls and that of the times around them, which differ by less than 1 %, more only if the machine is busy and another
     process runs between two clocks. Returns the number of functions compared."""
+    t = total(totals)
+    return times_of(t, [pair["start"] for pair in t["pairs"]], program)
+
+
+def times_of(t, names, program):
+    """Compare the pairs NAMES of the total T."""
     books = {name: [int(n) for n in numbers.split()] for name, numbers in found(program, r"call (\S+) (.*)")}
     inner_sum = outer_sum = 0
-    t = total(totals)
-    for pair in t["pairs"]:
+    for pair in (pair for pair in t["pairs"] if pair["start"] in names):
         name = pair["start"].removeprefix("fn:")
         n, inner, outer = books[name]
         raised = books.get(f"{name}:raised", [0])[0]
@@ -90,7 +95,17 @@ def times(totals, program):
             between(f"{name}: ns", inner, pair["sum_ns"], outer)
             inner_sum, outer_sum = inner_sum + inner, outer_sum + outer
     at_most("the books differ too much themselves: ns around", outer_sum, 1.1 * inner_sum)
-    return len(t["pairs"])
+    return len(names)
+
+
+def times_of_a_pattern(totals, program, at_least):
+    """times_of_a_pattern TOTALS BOOKS N: of the functions that match patterns, those that have books, which are at least N."""
+    names = {f"fn:{name}" for name, _ in found(program, r"call (\S+) (.*)")}
+    timed = [pair["start"] for pair in total(totals)["pairs"]]
+    same("rows", len(set(timed)), len(timed))
+    compared = times_of(total(totals), [name for name in timed if name in names], program)
+    at_most("functions with books", int(at_least), compared)
+    return compared
 
 
 # ---- slow pairs -------------------------------------------------------------------------------
@@ -165,6 +180,77 @@ def slow_text(lines, books):
             name, tid, _, _ = books[int(match[2])]
             same(line, [int(match[1]), match[5], ast.literal_eval(match[3]), ast.literal_eval(match[4])],
                  [tid, match[2], name, name])
+    same("the end", [line for line in lines if re.match(r"\d+ slow pair", line)],
+         [f"{len(shown)} slow pairs: {len(shown)} printed (0 without the arguments of the start), "
+          "0 suppressed by --limit, 0 dropped (buffer full)"])
+
+
+# ---- slow calls -------------------------------------------------------------------------------
+
+
+def slow_calls(folder, program):
+    """slow_calls FOLDER BOOKS: what `attach --slower` wrote to FOLDER/out.*, of tests/ocaml/calls/slow_calls.ml."""
+    books = {(f"fn:Slow_calls.{name}", int(number)): (int(tid), int(within), int(around)) for name, number, tid, within, around
+             in found(program, r"one (\S+) (\d+) (\d+) within_ns=(\d+) around_ns=(\d+)")}
+    sums = {f"fn:{name}": [int(n) for n in numbers.split()] for name, numbers in found(program, r"call (\S+) (.*)")}
+    holds("too few calls", len(books) > 10000)
+    events, t = slow_call_events(folder, "all", books)
+    ours = {call: ns for call, ns in events.items() if call[0].startswith("fn:Slow_calls.")}
+    same("all: calls", sorted(ours), sorted(books))
+    for pair in t["pairs"]:
+        name = pair["start"]
+        raised = sums.get(f"{name}:raised", [0])[0]
+        times = [ns for call, ns in events.items() if call[0] == name]
+        same(f"{name}: starts, count, sum, max, without a stop, orphan stops, map_full",
+             [pair["starts"], pair["count"], pair["sum_ns"], pair["max_ns"], pair["orphan_starts"] + pair["open"],
+              pair["orphan_stops"], pair["map_full"]],
+             [sums[name][0], sums[name][0] - raised, sum(times), max(times), raised, 0, 0])
+        if name.startswith("fn:Versioned."):
+            between(f"{name}: sum", sums[name][1], pair["sum_ns"], sums[name][2])
+    events, t = slow_call_events(folder, "slow", books)
+    same("slow: counts", [pair["count"] for pair in t["pairs"] if not pair["start"].startswith("fn:Versioned.")],
+         [sum(name == pair["start"] for name, _ in books) for pair in t["pairs"] if not pair["start"].startswith("fn:Versioned.")])
+    for call, (_, within, around) in books.items():
+        holds(f"slow: {call} is {within} to {around} ns", within < 3000000 if call not in events else around >= 3000000)
+    between("slow: events", 11, len(events), len(books) - 1)
+    events, t = slow_call_events(folder, "filtered", books)
+    same("filtered", sorted(events), sorted(call for call in books if call[0].endswith("works") and call[1] < 100))
+    same("filtered: count", t["pairs"][0]["count"], len(events))
+    slow_call_text(text(f"{folder}/out.text").splitlines(), books)
+
+
+def slow_call_events(folder, name, books):
+    """The nanoseconds by function and number, and the total."""
+    *others, t = objects(f"{folder}/out.{name}")
+    events = [event for event in others if event["type"] == "slow"]
+    same(f"{name}: slow, slow_printed", [t["slow"], t["slow_printed"]], 2 * [len(events)])
+    same(f"{name}: losses", [t["losses"][loss] for loss in ("slow_limited", "slow_dropped", "slow_unkept")], [0, 0, 0])
+    numbers = {}
+    same(f"{name}: without arguments", sum(not event["started"] for event in events), 0)
+    for event in (event for event in events if event["started"]):
+        number, *args = event["started"]["args"]
+        call = (event["start"], number)
+        holds(f"{name}: {call} twice", call not in numbers)
+        numbers[call] = event["ns"]
+        same(f"{name}: {call}: stop", [event["stop"], event["stopped"]], ["", {"args": []}])
+        at_most(f"{name}: {call}: ns between the times", event["ns"] - 2000, (event["time_s"] - event["started"]["time_s"]) * 1e9)
+        if call in books:
+            tid, within, around = books[call]
+            between(f"{name}: {call}: ns", within, event["ns"], around)
+            same(f"{name}: {call}: threads", [event["tid"], event["started"]["tid"]], [tid, tid])
+            same(f"{name}: {call}: number of arguments", len(args), {"nests": 2, "escapes": 2}.get(call[0].split(".")[1], 1))
+        if args and isinstance(args[0], str):
+            between(f"{name}: {call}: {args[0]}", number - 4, int(args[0].removeprefix("call ")), number)
+    return numbers, t
+
+
+def slow_call_text(lines, books):
+    shown = [line for line in lines if " fn:Slow_calls." in line and line[2] == ":"]
+    for line in shown:
+        match = re.fullmatch(r'\d\d:\d\d:\d\d\.\d{6} \d+(?:/(\d+))? slow_calls \d[0-9.]*(?:ns|us|ms|s) (fn:Slow_calls\.works) (\d+) '
+                             r'"call (\d+)"', line)
+        holds(line, match and match[3] == match[4] and (match[2], int(match[3])) in books)
+    holds("no slow call as text", shown)
     same("the end", [line for line in lines if re.match(r"\d+ slow pair", line)],
          [f"{len(shown)} slow pairs: {len(shown)} printed (0 without the arguments of the start), "
           "0 suppressed by --limit, 0 dropped (buffer full)"])

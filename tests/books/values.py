@@ -31,6 +31,38 @@ def grouped(what, groups, count, expected):
     same(what, in_order({g.get("value", "others"): g[count] for g in groups}), in_order(expected))
 
 
+def calls_by(folder, program):
+    """calls_by FOLDER BOOKS: what `attach --by` wrote to FOLDER/out.*, of tests/ocaml/calls/slow_calls.ml."""
+    books = {}
+    for name, number, within, around in found(program, r"one (\S+) (\d+) \d+ within_ns=(\d+) around_ns=(\d+)"):
+        books.setdefault(name, {})[int(number)] = (int(within), int(around))
+    for name in "works", "yields":
+        groups = total(f"{folder}/out.{name}")["groups"]
+        grouped(name, groups, "count", {number: 1 for number in books[name]})
+        for g in groups:
+            within, around = books[name][g["value"]]
+            between(f"{name} {g['value']}: ns", within, g["sum_ns"], around)
+    groups = total(f"{folder}/out.nests")["groups"]
+    outermost = sorted(books["nests"])[::5]
+    grouped("nests", groups, "count", {f"call {number}": 5 for number in outermost})
+    for g in groups:
+        its = [books["nests"][int(g["value"].removeprefix("call ")) + i] for i in range(5)]
+        between(f"nests {g['value']}: ns", sum(within for within, _ in its), g["sum_ns"], sum(around for _, around in its))
+    n = len(books["works"])
+    t = total(f"{folder}/out.escapes")
+    grouped("escapes", t["groups"], "count", {-1: n})
+    same("escapes: those that exceptions ended", t["pairs"][0]["orphan_starts"] + t["pairs"][0]["open"], 3 * n)
+    t = total(f"{folder}/out.digs")
+    same("digs: number of groups and calls", [len(t["groups"]), sum(g["count"] for g in t["groups"])],
+         [4097, len(books["digs"])])
+    same("digs: sum", sum(g["sum_ns"] for g in t["groups"]), t["pairs"][0]["sum_ns"])
+    groups = total(f"{folder}/out.counts")["groups"]
+    for name, expected in ("escapes", {-1: n, 0: n, 1: n, 2: n}), ("nests", {i: n for i in range(5)}):
+        grouped(f"counts of {name}", [g for g in groups if g["name"] == f"fn:Slow_calls.{name}"], "hits", expected)
+    histogram = total(f"{folder}/out.hist")["histograms"][0]
+    same("histogram: count and sum", [histogram["count"], histogram["sum"]], [n, sum(books["works"])])
+
+
 def total_by(arg, path):
     t = total(path)
     # A number of the tool may be whole.

@@ -5,6 +5,7 @@
 # ocaml5: all
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/calls_lib.sh"
 
 NAMED=${NAMED:-$O/tests/named-$(ocamlopt -version)}
 [[ -e $NAMED/done && $NAMED/done -nt $ROOT/tests/ocaml/named/named.ml && $NAMED/done -nt $O/ocaml-probes-link && $NAMED/done -nt $O/ocaml/installed ]] || {
@@ -116,12 +117,16 @@ test_messages() {
 	check_error 2 "probe 'begun': no arg7 for the groups: it has 2 arguments" $t --count=begun --by arg7
 	check_error 2 "scaled \(named.ml:[0-9]*\): arg0 \(scaled\) is in a floating-point register" $t --count=scaled --by arg0
 	check_error 2 'argument 5: arg0, arg1, ..., or its name is expected' $t --count=order --by 5
-	check_error 2 "attach: --by needs --count=NAME or --time START,STOP" $t --print order --by id
+	check_error 2 "attach: --by needs --count=NAME or --time" $t --print order --by id
 	check_error 2 "attach: --by and --stack are mutually exclusive" $t --count=order --stack --by id
 	for option in --by-site --by-thread --by-process; do
 		check_error 2 "attach: --by excludes --by-site, --by-thread and --by-process" $t --count=order $option --by id
 	done
-	check_error 2 "attach: --by groups by arguments of probes; fn:, c:, gc: and line: name no probes" $t --count=fn:Named.take --by arg0
+	for option in --count=c:malloc --time=gc:minor --count=line:named.ml:1 --count=note:x; do
+		check_error 2 "attach: --by needs arguments to read; c:, gc:, line: and note: have none" \
+			$t $option --by arg0
+	done
+	check_error 2 "probe 'fn:Named.entry': no arg0 for the groups: how many arguments it has is not known" $t --time fn:Named.entry --by arg0
 	check_error 2 "attach: --keep excludes --by" $t --count=order --by id --keep by_test
 	check_error 2 "attach: --by: given twice" $t --count=order --by id --by price
 	# A probe without the argument is counted as a whole.
@@ -146,6 +151,23 @@ import json, sys
 print([(g["value"], g["why"], g["hits"]) for g in json.load(sys.stdin)["groups"]])')" "[(None, 'neither a number nor a string', 2)]"
 	"$TOOL" attach --budget none --exe "$TMP/args" --count=fields_rifs --by arg0 -- "$TMP/args" >"$TMP/out" 2>"$TMP/err"
 	matches "$(<"$TMP/out")" $'\n\\? \\(neither a number nor a string\\) +2 '
+}
+
+# Calls of functions: recursive ones, and those that exceptions end.
+test_calls() {
+	need_counting
+	PROGRAMS=slow_calls "$CALLS/build" "$TMP/built" 2>"$TMP/warnings"
+	start_target "$TMP/built/slow_calls" 60
+	await_line ready
+	measuring works --json --time fn:Slow_calls.works --by arg0
+	measuring nests --json --time fn:Slow_calls.nests --by arg1
+	measuring escapes --json --time fn:Slow_calls.escapes --by arg2
+	measuring digs --json --time fn:Slow_calls.digs --by arg1
+	measuring yields --json --time 'fn:Slow_calls.yi.*' --by arg0
+	measuring counts --json --count=fn:Slow_calls.escapes,fn:Slow_calls.nests --by arg2
+	measuring hist --json --count=fn:Slow_calls.works --hist arg0
+	go_measured
+	compare_with_books calls_by "$TMP" "$(output_of)"
 }
 
 run_tests "$@"

@@ -107,6 +107,56 @@ test_times() {
 	eq "$(<"$TMP/compared")" $((${#MEASURED[@]} / 2)) "functions"
 }
 
+# A pattern times each function that matches; those that cannot be timed are left out, with one line.
+test_times_of_a_pattern() {
+	local MEASURED=() patterns=(--time 'fn:Timed\..*')
+	need_counting
+	need_command python3
+	build_timed
+	[[ $VERSION != 5.* ]] || patterns+=(--time 'fn:Versioned\.[pa][a-z]*s$')
+	"$TOOL" trace --wait -prog "$TMP/built/timed" "${patterns[@]}" --json -- 40 3000 <<<go \
+		>"$TMP/out" 2>"$TMP/err"
+	own_lines "$TMP/out" >"$TMP/books"
+	compare_with_books times_of_a_pattern "$TMP/out" "$TMP/books" $((${#MEASURED[@]} / 2))
+	"$CALLS/build" "$TMP/built" 2>"$TMP/warnings"
+	"$TOOL" trace --wait -prog "$TMP/built/calls" --time 'fn:Calls\..*' --json -- 20 1 <<<go >"$TMP/out" 2>"$TMP/err"
+	"$TOOL" functions -prog "$TMP/built/calls" '^Calls\.' --json >"$TMP/functions"
+	holds python3 - "$TMP/out" "$TMP/functions" "$TMP/err" <<-'EOF'
+		import json, re, sys
+		lines = open(sys.argv[1]).read().splitlines()
+		books = {"fn:Calls." + l.split()[1]: int(l.split()[2]) for l in lines if l.startswith("call ")}
+		timed = {p["start"]: p for p in json.loads(lines[-1])["pairs"]}
+		known = {"fn:" + f["name"] for f in json.load(open(sys.argv[2]))["functions"]}
+		wrong = {n: (p["starts"], books[n]) for n, p in timed.items() if n in books and p["starts"] != books[n]}
+		assert not wrong, wrong
+		assert len(timed.keys() & books.keys()) > 40, timed.keys()
+		said = re.findall(r"calls: (\d+) functions that match cannot be measured; the first one is (\S+): cannot be \w+: ",
+		    open(sys.argv[3]).read())
+		left_out = known - timed.keys()
+		assert len(said) == 1 and int(said[0][0]) >= len(left_out) > 0 and said[0][1] in left_out, (said, left_out)
+	EOF
+}
+
+# Hundreds of functions of a program, each with its row; more than the limit are refused.
+test_times_of_many() {
+	local compiler
+	need_counting
+	compiler=$(own_copy "$(realpath "$(type -P ocamlopt.opt)")")
+	cd "$TMP"
+	cp "$CALLS/books.ml" .
+	"$TOOL" trace -q --wait -prog "$compiler" --time 'fn:Cmmgen\..*' --count='fn:Cmmgen\..*' --json -- -c books.ml >counts
+	holds python3 - counts <<-'EOF'
+		import json, sys
+		total = json.loads(open(sys.argv[1]).read().splitlines()[-1])
+		hits = {p["name"]: p["hits"] for p in total["probes"]}
+		pairs = {p["start"]: p for p in total["pairs"]}
+		assert len(pairs) > 64 and hits.keys() == pairs.keys(), (len(pairs), len(hits))
+		wrong = [(n, hits[n], p) for n, p in pairs.items() if hits[n] != p["starts"] or p["starts"] != p["count"] + p["orphan_starts"] + p["open"]]
+		assert not wrong, wrong
+		assert sum(p["count"] for p in pairs.values()) > 50
+	EOF
+}
+
 # ---- costs ------------------------------------------------------------------------------------
 
 # Before places that are single-stepped are measured, it is said how many there are: as many as `functions`
@@ -387,7 +437,12 @@ test_bad_input() {
 	refused 2 "'c:libcc.so:malloc': pid [0-9]+ has not loaded a file called libcc.so$" --count=c:libcc.so:malloc
 	refused 2 "'c:libcc.so:malloc': pid [0-9]+ has not loaded a file called libcc.so$" --time=c:libcc.so:malloc
 	refused 2 "'Nothing.*': matches no function of .*/calls$" --count='fn:Nothing\..*'
-	refused 2 "'fn:Calls.*': is a pattern; only single functions can be timed" --time 'fn:Calls\..*'
+	refused 2 "'Nothing.*': matches no function of .*/calls$" --time='fn:Nothing\..*'
+	refused 2 "'fn:Calls.*': timed twice" --time 'fn:Calls\..*' --time 'fn:Calls\..*'
+	refused 2 "regular expression 'Calls\.\[': " --time='fn:Calls.['
+	refused 2 "calls: the patterns match [0-9]{4} functions: at most 512 pairs and functions can be timed$" --time='fn:.*'
+	refused 2 "'fn:Calls.plain': matches a pattern, and is also part of a pair of functions" \
+		--time fn:Calls.plain,fn:Calls.fib --time 'fn:Calls\.p.*'
 	refused 2 "'fn:Calls.plain': named twice" --count=fn:Calls.plain,fn:Calls.plain
 	refused 2 "'fn:Calls.plain': timed twice" --time fn:Calls.plain --time fn:Calls.plain
 	refused 2 "regular expression 'Calls\.\[': " --count='fn:Calls.['

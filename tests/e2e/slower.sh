@@ -6,6 +6,7 @@
 # ocaml5: all
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/calls_lib.sh"
 
 SLOW=$O/tests/ocaml/slow
 
@@ -106,14 +107,33 @@ test_no_room_for_starts() {
 	EOF2
 }
 
+# Calls of functions: their arguments and their times, in deep recursion, after exceptions, in threads and fibres.
+test_calls() {
+	local timed=() name
+	need_counting
+	PROGRAMS=slow_calls "$CALLS/build" "$TMP/built" 2>"$TMP/warnings"
+	for name in works nests escapes digs yields; do
+		timed+=(--time "fn:Slow_calls.$name")
+	done
+	[[ $(ocamlopt -version) != 5.* ]] || timed+=(--time fn:Versioned.performs)
+	start_target "$TMP/built/slow_calls" 60
+	await_line ready
+	measuring all "${timed[@]}" --slower 0 --limit 0 --json
+	measuring slow "${timed[@]}" --slower 3ms --limit 0 --json
+	measuring filtered --time fn:Slow_calls.works --slower 0 --limit 0 --json --filter 'arg0 < 100'
+	measuring text --time fn:Slow_calls.works --slower 3ms --limit 0
+	go_measured
+	compare_with_books slow_calls "$TMP" "$(output_of)"
+}
+
 test_wrong_input() {
 	local t="attach -pid $$ --time a,b" value
 	for value in x '' 10 -1ms nanms 1e99s 5ms5 25h; do
 		check_error 2 "--slower '$value': not a time such as 500us, 10ms or 1.5s" $t "--slower=$value"
 	done
 	check_error 2 '--slower: given twice' $t --slower 1ms --slower 2ms
-	check_error 2 '--slower requires --time START,STOP' attach -pid $$ --count=a --slower 1ms
-	check_error 2 '--slower takes pairs of probes: --time START,STOP' attach -pid $$ --time fn:A.f --slower 1ms
+	check_error 2 '--slower requires --time$' attach -pid $$ --count=a --slower 1ms
+	check_error 2 '--engine inside excludes --slower' attach -pid $$ --time fn:A.f --slower 1ms --engine inside
 	check_error 2 '--slower and --stack are mutually exclusive' $t --slower 1ms --stack
 	check_error 2 '--keep excludes --slower' $t --slower 1ms --keep x
 	check_error 2 '--keep excludes --slower' $t --slower 1h --keep x

@@ -12,6 +12,7 @@ static void fill_in(struct measure_request *request)
 	assert_int_equal(items_add(&request->counted, ITEM_ALL_PROBES, NULL), 0);
 	assert_int_equal(items_add(&request->printed, ITEM_PROBE_REGEXP, "x.*"), 0);
 	assert_int_equal(measure_request_add_pair(request, "a,b", "c"), 0);
+	assert_int_equal(measure_request_add_pair(request, "fn:A\\..*", NULL), 0);
 	assert_int_equal(measure_request_set_text(&request->key, "arg0"), 0);
 	assert_int_equal(measure_request_set_text(&request->filter, "arg1 > 1"), 0);
 	assert_int_equal(measure_request_set_text(&request->hist, "arg2"), 0);
@@ -93,9 +94,28 @@ static bool change(struct measure_request *request, unsigned int what)
 		return true;
 	case 15:
 		return measure_request_set_text(&request->by, "customer") == 0;
+	case 16:
+		return measure_request_add_pair(request, "fn:B.*", NULL) == 0;
 	default:
 		return false;
 	}
+}
+
+/* A pattern of functions is not a pair: it becomes one for each function that matches. */
+TEST(patterns_are_timed)
+{
+	struct measure_request request = { 0 };
+
+	assert_int_equal(measure_request_add_pair(&request, "fn:A\\..*", NULL), 0);
+	assert_int_equal(request.n_pairs, 0);
+	assert_int_equal(request.timed.n, 1);
+	assert_false(measure_request_is_empty(&request));
+	assert_true(measure_request_has_pairs(&request));
+	assert_true(measure_request_has_code(&request));
+	assert_true(measure_request_times_calls(&request));
+	assert_null(measure_request_needs_bpf(&request));
+	measure_request_free(&request);
+	assert_false(measure_request_has_pairs(&request));
 }
 
 TEST(all_that_differs_is_seen)
@@ -112,7 +132,7 @@ TEST(all_that_differs_is_seen)
 			fail_msg("difference %u", n);
 		measure_request_drop(other);
 	}
-	assert_int_equal(n, 17);
+	assert_int_equal(n, 18);
 	measure_request_free(&request);
 }
 
@@ -122,7 +142,8 @@ TEST(parts_that_do_not_go_together)
 	static struct request_pair pair = { .start = { ITEM_PROBE, "a" },
 					    .stop = { ITEM_PROBE, "b" } };
 	static struct item function = { ITEM_FUNCTION, "fn:A.f" };
-	struct items some = { &all, 1 }, code = { &function, 1 };
+	static struct item c_function = { ITEM_C_FUNCTION, "c:f" };
+	struct items some = { &all, 1 }, code = { &function, 1 }, c_code = { &c_function, 1 };
 	static struct request_pair calls = { .start = { ITEM_FUNCTION, "fn:A.f" } };
 	const struct {
 		struct measure_request request;
@@ -144,7 +165,7 @@ TEST(parts_that_do_not_go_together)
 		{ { .pairs = &pair, .n_pairs = 1, .has_slower = true, .has_print_limit = true },
 		  REQUEST_FINE },
 		{ { .counted = some, .has_slower = true }, REQUEST_SLOWER_WITHOUT_PAIR },
-		{ { .pairs = &calls, .n_pairs = 1, .has_slower = true }, REQUEST_SLOWER_AND_CALLS },
+		{ { .pairs = &calls, .n_pairs = 1, .has_slower = true }, REQUEST_FINE },
 		{ { .pairs = &pair, .n_pairs = 1, .has_slower = true, .stack_depth = 3 },
 		  REQUEST_SLOWER_AND_STACK },
 		{ { .counted = some, .by = "id", .hist = "id" }, REQUEST_FINE },
@@ -153,7 +174,9 @@ TEST(parts_that_do_not_go_together)
 		{ { .counted = some, .split = OCP_BY_SITE, .by = "id" }, REQUEST_BY_AND_SPLIT },
 		{ { .pairs = &pair, .n_pairs = 1, .key = "id", .by = "id" }, REQUEST_FINE },
 		{ { .counted = some, .stack_depth = 1, .by = "id" }, REQUEST_BY_AND_STACK },
-		{ { .counted = code, .by = "id" }, REQUEST_BY_AND_CODE },
+		{ { .counted = code, .by = "id" }, REQUEST_FINE },
+		{ { .counted = c_code, .by = "id" }, REQUEST_BY_AND_CODE },
+		{ { .pairs = &calls, .n_pairs = 1, .by = "arg0" }, REQUEST_FINE },
 		{ { .pairs = &pair, .n_pairs = 1, .has_slower = true, .by = "id" },
 		  REQUEST_BY_AND_SLOWER },
 	};

@@ -16,6 +16,7 @@ void measure_request_free(struct measure_request *request)
 {
 	items_free(&request->counted);
 	items_free(&request->printed);
+	items_free(&request->timed);
 	for (size_t i = 0; i < request->n_pairs; i++)
 		free_pair(&request->pairs[i]);
 	free(request->pairs);
@@ -28,7 +29,12 @@ void measure_request_free(struct measure_request *request)
 
 bool measure_request_is_empty(const struct measure_request *request)
 {
-	return !request->counted.n && !request->printed.n && !request->n_pairs;
+	return !request->counted.n && !request->printed.n && !measure_request_has_pairs(request);
+}
+
+bool measure_request_has_pairs(const struct measure_request *request)
+{
+	return request->n_pairs || request->timed.n;
 }
 
 bool measure_request_has_key(const struct measure_request *request)
@@ -55,7 +61,7 @@ bool measure_request_has_code(const struct measure_request *request)
 	for (size_t i = 0; i < request->n_pairs; i++)
 		if (is_code(&request->pairs[i].start) || is_code(&request->pairs[i].stop))
 			return true;
-	return have_code(&request->counted) || have_code(&request->printed);
+	return have_code(&request->counted) || have_code(&request->printed) || request->timed.n;
 }
 
 bool measure_request_counts_only_code(const struct measure_request *request)
@@ -63,15 +69,18 @@ bool measure_request_counts_only_code(const struct measure_request *request)
 	for (size_t i = 0; i < request->counted.n; i++)
 		if (!is_code(&request->counted.list[i]))
 			return false;
-	return request->counted.n && !request->printed.n && !request->n_pairs;
+	return request->counted.n && !request->printed.n && !measure_request_has_pairs(request);
 }
 
 /* ---- filling in ----------------------------------------------------------------------------- */
 
 int measure_request_add_pair(struct measure_request *request, const char *start, const char *stop)
 {
-	struct request_pair *pair = array_add(request->pairs, request->n_pairs);
+	struct request_pair *pair;
 
+	if (!stop && item_kind_of_name(start) == ITEM_FUNCTION_REGEXP)
+		return items_add(&request->timed, ITEM_FUNCTION_REGEXP, start);
+	pair = array_add(request->pairs, request->n_pairs);
 	if (!pair)
 		return -ENOMEM;
 	*pair = (struct request_pair){ .key_arg = -1, .compared_arg = -1 };
@@ -103,6 +112,8 @@ static int copy_parts(struct measure_request *to, const struct measure_request *
 
 	if (!err)
 		err = items_copy(&to->printed, &from->printed);
+	if (!err)
+		err = items_copy(&to->timed, &from->timed);
 	for (size_t i = 0; !err && i < from->n_pairs; i++)
 		err = measure_request_add_pair(to, from->pairs[i].start.text,
 					       from->pairs[i].stop.text);
@@ -169,13 +180,14 @@ static bool equal_pairs(const struct measure_request *a, const struct measure_re
 bool measure_request_equal(const struct measure_request *a, const struct measure_request *b)
 {
 	return items_equal(&a->counted, &b->counted) && items_equal(&a->printed, &b->printed) &&
-	       equal_pairs(a, b) && a->split == b->split && a->depth == b->depth &&
-	       a->stack_depth == b->stack_depth && a->print_limit == b->print_limit &&
-	       a->has_print_limit == b->has_print_limit && a->children == b->children &&
-	       a->has_slower == b->has_slower && a->slower_ns == b->slower_ns &&
-	       a->budget == b->budget && a->has_no_budget == b->has_no_budget &&
-	       equal_texts(a->key, b->key) && equal_texts(a->filter, b->filter) &&
-	       equal_texts(a->hist, b->hist) && equal_texts(a->by, b->by);
+	       items_equal(&a->timed, &b->timed) && equal_pairs(a, b) && a->split == b->split &&
+	       a->depth == b->depth && a->stack_depth == b->stack_depth &&
+	       a->print_limit == b->print_limit && a->has_print_limit == b->has_print_limit &&
+	       a->children == b->children && a->has_slower == b->has_slower &&
+	       a->slower_ns == b->slower_ns && a->budget == b->budget &&
+	       a->has_no_budget == b->has_no_budget && equal_texts(a->key, b->key) &&
+	       equal_texts(a->filter, b->filter) && equal_texts(a->hist, b->hist) &&
+	       equal_texts(a->by, b->by);
 }
 
 bool measure_request_times_calls(const struct measure_request *request)
@@ -183,16 +195,37 @@ bool measure_request_times_calls(const struct measure_request *request)
 	for (size_t i = 0; i < request->n_pairs; i++)
 		if (request_pair_is_calls(&request->pairs[i]))
 			return true;
-	return false;
+	return request->timed.n;
 }
 
 /* ---- faults --------------------------------------------------------------------------------- */
+
+/* Return true if ITEM names code that has no arguments, or none that can be read. */
+static bool lacks_args(const struct item *item)
+{
+	return item->text && is_code(item) && item->kind != ITEM_FUNCTION &&
+	       item->kind != ITEM_FUNCTION_REGEXP;
+}
+
+static bool has_code_without_args(const struct measure_request *request)
+{
+	for (size_t i = 0; i < request->counted.n; i++)
+		if (lacks_args(&request->counted.list[i]))
+			return true;
+	for (size_t i = 0; i < request->printed.n; i++)
+		if (lacks_args(&request->printed.list[i]))
+			return true;
+	for (size_t i = 0; i < request->n_pairs; i++)
+		if (lacks_args(&request->pairs[i].start) || lacks_args(&request->pairs[i].stop))
+			return true;
+	return false;
+}
 
 static bool has_fault_with_by(const struct measure_request *request, enum request_fault fault)
 {
 	switch (fault) {
 	case REQUEST_BY_WITHOUT_PROBE:
-		return !request->counted.n && !request->n_pairs;
+		return !request->counted.n && !measure_request_has_pairs(request);
 	case REQUEST_BY_AND_SPLIT:
 		return request->split != OCP_BY_PROBE;
 	case REQUEST_BY_AND_STACK:
@@ -200,7 +233,7 @@ static bool has_fault_with_by(const struct measure_request *request, enum reques
 	case REQUEST_BY_AND_SLOWER:
 		return request->has_slower;
 	case REQUEST_BY_AND_CODE:
-		return measure_request_has_code(request);
+		return has_code_without_args(request);
 	default:
 		return false;
 	}
@@ -212,17 +245,15 @@ bool measure_request_has_fault(const struct measure_request *request, enum reque
 	case REQUEST_SPLIT_WITHOUT_COUNT:
 		return request->split != OCP_BY_PROBE && !request->counted.n;
 	case REQUEST_DEPTH_WITHOUT_PAIR:
-		return request->depth && !request->n_pairs;
+		return request->depth && !measure_request_has_pairs(request);
 	case REQUEST_KEY_WITHOUT_PAIR:
-		return request->key && !request->n_pairs;
+		return request->key && !measure_request_has_pairs(request);
 	case REQUEST_DEPTH_AND_KEY:
 		return request->depth && measure_request_has_key(request);
 	case REQUEST_HIST_WITHOUT_COUNT:
 		return request->hist && !request->counted.n;
 	case REQUEST_SLOWER_WITHOUT_PAIR:
-		return request->has_slower && !request->n_pairs;
-	case REQUEST_SLOWER_AND_CALLS:
-		return request->has_slower && measure_request_times_calls(request);
+		return request->has_slower && !measure_request_has_pairs(request);
 	case REQUEST_SLOWER_AND_STACK:
 		return request->has_slower && request->stack_depth;
 	case REQUEST_LIMIT_WITHOUT_PRINT:

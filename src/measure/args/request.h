@@ -64,6 +64,8 @@ bool engine_choice_read(const char *text, enum engine_choice *choice);
 /* A request with all members 0 is empty. */
 struct measure_request {
 	struct items counted, printed;
+	/* The calls of each function that matches one of these patterns (fn:RE) are timed. */
+	struct items timed;
 	struct request_pair *pairs;
 	size_t n_pairs;
 	enum ocp_split split;		/* how counts are split */
@@ -91,15 +93,17 @@ bool measure_request_is_empty(const struct measure_request *request);
  * argument; it stands for matching by thread.
  */
 bool measure_request_has_key(const struct measure_request *request);
+/* Return true if pairs, or calls of functions, are timed. */
+bool measure_request_has_pairs(const struct measure_request *request);
 /* Return true if the request names a function, or other code without probes. */
 bool measure_request_has_code(const struct measure_request *request);
 /* Return true if the request only counts, and names no probe. */
 bool measure_request_counts_only_code(const struct measure_request *request);
 
 /*
- * measure_request_add_pair(): STOP is NULL if START is a function whose calls are timed.
- * measure_request_set_text() replaces *TO by a copy of TEXT, which may be NULL. Both return 0 or
- * -ENOMEM.
+ * measure_request_add_pair(): STOP is NULL if START is a function, or a pattern of functions, whose
+ * calls are timed. measure_request_set_text() replaces *TO by a copy of TEXT, which may be NULL.
+ * Both return 0 or -ENOMEM.
  */
 int measure_request_add_pair(struct measure_request *request, const char *start, const char *stop);
 int measure_request_set_text(char **to, const char *text);
@@ -124,7 +128,6 @@ enum request_fault {
 	REQUEST_DEPTH_AND_KEY,
 	REQUEST_HIST_WITHOUT_COUNT,
 	REQUEST_SLOWER_WITHOUT_PAIR,
-	REQUEST_SLOWER_AND_CALLS,
 	REQUEST_SLOWER_AND_STACK,
 	REQUEST_LIMIT_WITHOUT_PRINT,
 	REQUEST_STACK_WITHOUT_PROBE,

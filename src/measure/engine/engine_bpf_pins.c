@@ -38,7 +38,7 @@ static const struct {
 	}
 	MAP("hits", hits, ARRAY, __u32, __u64, BPF_F_MMAPABLE, UINT32_MAX),
 	MAP("site_table", site_table, ARRAY, __u32, struct measure_site, 0, UINT32_MAX),
-	MAP("roles", roles, ARRAY, __u32, struct measure_role, 0, 3 * MEASURE_MAX_PAIRS),
+	MAP("roles", roles, ARRAY, __u32, struct measure_role, 0, 5 * MEASURE_MAX_PAIRS),
 	MAP("pair_stats", pair_stats, PERCPU_ARRAY, __u32, struct measure_pair, 0,
 	    MEASURE_MAX_PAIRS),
 	MAP("pair_open", pair_open, HASH, struct measure_open_key, struct measure_open, 0, MANY),

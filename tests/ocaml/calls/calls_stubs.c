@@ -29,6 +29,7 @@ value calls_clock(value unit);
 value calls_burn(value us);
 value calls_call(value f, value x);
 value calls_change(value f);
+value calls_gettid(value unit);
 int calls_by_name(int x);
 
 static void note(const char *name, uint64_t calls, uint64_t inner_ns, uint64_t outer_ns)
@@ -88,6 +89,12 @@ value calls_clock(value unit)
 {
 	(void)unit;
 	return Val_long(clock_of(CLOCK_MONOTONIC));
+}
+
+value calls_gettid(value unit)
+{
+	(void)unit;
+	return Val_long(gettid());
 }
 
 /* Use the processor for so many microseconds. */

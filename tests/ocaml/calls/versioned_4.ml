@@ -7,3 +7,4 @@ let[@inline never] run_domains _ _ =
   Books.hit "Versioned.run_domains";
   ignore
 let timed _ = ()
+let fibres _ = ()

@@ -87,3 +87,12 @@ let timed us =
     let b = started us in
     Domain.join (Domain.spawn (fun () -> go_on a; go_on b))
   done
+
+(* For slow_calls.ml: calls that last 1000 + 2 * I microseconds and more, I below N. Each ends after another one that began
+   later, in another domain. *)
+let fibres n =
+  for i = 0 to (n / 2) - 1 do
+    let a = started (500 + (2 * i)) in
+    let b = started (501 + (2 * i)) in
+    Domain.join (Domain.spawn (fun () -> go_on b; go_on a))
+  done
