@@ -100,7 +100,7 @@ test_all_or_nothing() {
 	check_error 2 "cannot be combined" attach -pid "$TARGET" -enable alpha -enable-all
 	check_error 2 "cannot be combined" attach -pid "$TARGET" -disable-all -disable beta
 	check_error 2 "unexpected" attach -pid "$TARGET" -enable alpha beta
-	check_error 2 "no such option" attach -pid "$TARGET" -enabl alpha
+	check_error 2 "no such option" attach -pid "$TARGET" -enabel alpha
 	check_error 2 "requires a value" attach -pid "$TARGET" -enable
 	check_error 2 "nothing to do" attach -pid "$TARGET"
 	check_error 2 "no such option" info -pid "$TARGET" -enable alpha
