@@ -12,11 +12,12 @@
  * starts; the entry is reused by later starts at this place, and removed when the thread ends. If a
  * pair is matched by key, the stop removes the entry. So does the exit of a call of a function; the
  * entry of a call that an exception ends is reused by the next call with the same frame, or removed
- * with the open call (end_frames()). Several threads may use a key at the same
- * moment, so a thread locks an entry to read or write it. A thread that does not get the lock at
- * once continues without the arguments. A removed entry stays locked. Between the lookup and the
- * locking of an entry, the entry may be removed and its memory reused for another entry; so after
- * locking, the thread compares the key.
+ * with the open call (end_frames()).
+ *
+ * Several threads may use a key at the same moment, so a thread locks an entry to read or write it.
+ * A thread that does not get the lock at once continues without the arguments. A removed entry
+ * stays locked. Between the lookup and the locking of an entry, the entry may be removed and its
+ * memory reused for another entry; so after locking, the thread compares the key.
  */
 #ifndef MEASURE_SLOWER_BPF_H
 #define MEASURE_SLOWER_BPF_H

@@ -40,7 +40,7 @@ static void print_value(const struct profile *profile)
 	switch (profile->kind) {
 	case PROFILE_CPU:
 	case PROFILE_GC:
-		printf("samples: %s %s, %.1f%% of a core", time,
+		printf("sample%s: %s %s, %.1f%% of a core", plural(profile->samples), time,
 		       profile->kind == PROFILE_CPU ? "on the CPU" : "in the collector",
 		       seconds > 0 ? 100 * value / 1e9 / seconds : 0);
 		if (profile->kind == PROFILE_GC && profile_knows_collector(profile))
@@ -49,11 +49,11 @@ static void print_value(const struct profile *profile)
 		putchar('\n');
 		break;
 	case PROFILE_WAITS:
-		printf("waits: %s in all threads\n", time);
+		printf("wait%s: %s in all threads\n", plural(profile->samples), time);
 		break;
 	case PROFILE_WORDS:
-		printf("samples: %" PRIu64 " words allocated, %.0f a second\n", profile->value,
-		       seconds > 0 ? value / seconds : 0);
+		printf("sample%s: %" PRIu64 " words allocated, %.0f a second\n",
+		       plural(profile->samples), profile->value, seconds > 0 ? value / seconds : 0);
 	}
 }
 
