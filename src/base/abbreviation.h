@@ -28,10 +28,10 @@ struct abbreviation abbreviation_of(const char *word, size_t bytes);
  */
 void abbreviation_offer(struct abbreviation *abbreviation, const char *dashes, const char *name);
 
-/* Return the name that the word stands for; NULL: there is none, or the word is ambiguous. */
+/* Return the name that the word stands for, or NULL if it stands for no name or for several. */
 const char *abbreviation_name(const struct abbreviation *abbreviation);
 
-/* Return true if the word is the start of several names, and is none of them. */
+/* Return true if several names begin with the word, and no name is equal to the word. */
 bool abbreviation_is_ambiguous(const struct abbreviation *abbreviation);
 
 #endif

@@ -282,7 +282,7 @@ static int check_request(const struct command *command, const struct measure_req
 		[REQUEST_BY_AND_STACK] = "--by and --stack are mutually exclusive",
 		[REQUEST_BY_AND_SLOWER] = "--by and --slower are mutually exclusive",
 		[REQUEST_BY_AND_CODE] =
-			"--by needs arguments to read; c:, gc:, line: and note: have none",
+			"--by needs arguments; c:, gc:, line: and note: have no arguments",
 	};
 	const enum request_fault fault = measure_request_check(request);
 

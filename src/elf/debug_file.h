@@ -28,7 +28,7 @@ void debug_file_close(struct debug_file *file);
  */
 int debug_file_function(struct debug_file *file, uint64_t va, char **name);
 
-/* Return the line table, which is valid until FILE is closed; NULL if there is none. */
+/* Return the lines of FILE, which are valid until FILE is closed. */
 const struct address_lines *debug_file_lines(const struct debug_file *file);
 
 #endif

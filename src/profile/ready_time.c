@@ -56,7 +56,10 @@ void ready_time_close(struct ready_time *rt)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Set *NS to the account of thread TID in the directory TASK_FD. Return false if there is none. */
+/*
+ * Set *NS to the account of thread TID in the directory TASK_FD. Return false if the thread has
+ * ended, or if the kernel keeps no accounts.
+ */
 static bool read_account(int task_fd, const char *tid, uint64_t *ns)
 {
 	char path[64], text[128];

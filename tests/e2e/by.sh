@@ -123,7 +123,7 @@ test_messages() {
 		check_error 2 "attach: --by excludes --by-site, --by-thread and --by-process" $t --count=order $option --by id
 	done
 	for option in --count=c:malloc --time=gc:minor --count=line:named.ml:1 --count=note:x; do
-		check_error 2 "attach: --by needs arguments to read; c:, gc:, line: and note: have none" \
+		check_error 2 "attach: --by needs arguments; c:, gc:, line: and note: have no arguments" \
 			$t $option --by arg0
 	done
 	check_error 2 "probe 'fn:Named.entry': no arg0 for the groups: how many arguments it has is not known" $t --time fn:Named.entry --by arg0
