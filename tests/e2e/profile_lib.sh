@@ -25,6 +25,37 @@ await_reading() { # [PID]
 	wait_for "grep -q '^0 ' /proc/${1:-$TARGET}/syscall"
 }
 
+# tests/ocaml/waits_for.ml has nine threads that wait for something, and the thread that makes threads take turns, which wakes up
+# 20 times a second.
+WAITING=9
+
+# The threads that wait, as lines: the number, and how often it has got a CPU.
+waiting_threads() {
+	local task
+	for task in "/proc/$TARGET/task"/*; do
+		[[ $(cut -d' ' -f3 "$task/stat") != S ]] || echo "${task##*/} $(cut -d' ' -f3 "$task/schedstat")"
+	done
+}
+
+# All nine wait, and have not got a CPU for longer than the other thread sleeps.
+nine_wait() {
+	local before
+	before=$(waiting_threads)
+	sleep 0.06
+	(($(comm -12 <(sort <<<"$before") <(waiting_threads | sort) | wc -l) == WAITING))
+}
+
+# Start it, and with `busy` the two threads that work in turns, too.
+start_waits_for() { # [busy [COMMAND...]]
+	start_target "${@:2}" "$O/tests/ocaml/waits_for"
+	await_line ready
+	wait_for nine_wait
+	[[ ${1:-} = busy ]] || return 0
+	tell turn
+	wait_for '(($(ls "/proc/$TARGET/task" | wc -l) == WAITING + 3))'
+	await_reading
+}
+
 # Profile the target while it works, the folded form in $TMP/folded, its books in $TMP/books. With AT_FAULTS... as first
 # FLAGs, a sample is a page fault.
 profile_work() { # PROGRAM WORK SECONDS [NAME=VALUE...] [FLAG...]

@@ -137,8 +137,7 @@ record_with_accounts() { # FLAG...
 test_lock_and_ready() {
 	local engine
 	need_counting
-	start_target taskset -c 0 "$O/tests/ocaml/waits_for" busy
-	await_line ready
+	start_waits_for busy taskset -c 0
 	background taskset -c 0 sh -c 'while :; do :; done'
 	for engine in bpf "ptrace --hz 997"; do
 		# shellcheck disable=SC2086

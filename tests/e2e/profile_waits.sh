@@ -109,21 +109,11 @@ PY
 declare -A KIND_OF=([in_mutex]=mutex [in_condition]=condition [in_read]=io [in_select]=io [in_delay]=sleep [in_signal]=sleep
 	[in_join]=end [in_waitpid]=end [in_input]=io)
 
-# All threads of tests/ocaml/waits_for.ml wait, but those that work.
-all_of_kinds_wait() {
-	local task n=0
-	for task in "/proc/$TARGET/task"/*; do
-		[[ $(cut -d' ' -f3 "$task/stat") != S ]] || n=$((n + 1))
-	done
-	((n >= ${#KIND_OF[@]}))
-}
 
 # What a thread waits for, by both engines: of threads that wait for the whole time, and of two that work in turns.
 test_kinds() {
 	local engine name
-	start_target "$O/tests/ocaml/waits_for" busy
-	await_line ready
-	wait_for all_of_kinds_wait
+	start_waits_for busy
 	for engine in bpf ptrace; do
 		[[ $engine = ptrace ]] || need_counting
 		"$TOOL" profile -pid "$TARGET" --off-cpu --engine "$engine" --idle --for 1s --json >"$TMP/json" 2>"$TMP/err" || fail "$(<"$TMP/err")"
@@ -148,9 +138,7 @@ PY
 
 # The sums of the kinds in the table, longest first; and how long threads were ready without a CPU.
 test_table_of_kinds() {
-	start_target "$O/tests/ocaml/waits_for"
-	await_line ready
-	wait_for all_of_kinds_wait
+	start_waits_for
 	"$TOOL" profile -pid "$TARGET" --off-cpu --engine ptrace --for 300ms >"$TMP/out" 2>"$TMP/err" || fail "$(<"$TMP/err")"
 	matches "$(<"$TMP/out")" $'\nready, but without a CPU: [0-9.]+ ?[a-z]+ in all threads, in none of the waits\n'
 	eq "$(sed -n '/FOR$/,/^$/s/^ *\([0-9.]*%\) .*[^0-9]\([0-9]*\)  \([a-zI].*\)/\2 \3/p' "$TMP/out" | grep -v runtime | sort -r)" "3 I/O and events
@@ -166,9 +154,7 @@ test_idle_threads() {
 	for engine in bpf ptrace; do
 		[[ $engine = ptrace ]] || need_counting
 		for what in "" busy; do
-			start_target "$O/tests/ocaml/waits_for" $what
-			await_line ready
-			wait_for all_of_kinds_wait
+			start_waits_for $what
 			"$TOOL" profile -pid "$TARGET" --off-cpu --engine "$engine" --for 1s --json >"$TMP/json" 2>"$TMP/err" ||
 				fail "$(<"$TMP/err")"
 			holds python3 - "$TMP/json" "$what" "${#KIND_OF[@]}" <<'PY' || fail "$engine $what: $(head -c 3000 "$TMP/json")"

@@ -1,10 +1,10 @@
-(* Each thread waits for another kind of thing, in a function of its own, for the whole time; with `busy`, two more threads
-   work, and so wait for the lock of the runtime in turn. Prints "ready", and ends with stdin. *)
+(* Each thread waits for another kind of thing, in a function of its own, for the whole time. Prints "ready". With the first line
+   of stdin, two more threads begin to work, and so wait for the lock of the runtime in turn. It ends with stdin. *)
 
 let mutex = Mutex.create ()
 let condition = Condition.create ()
 let condition_mutex = Mutex.create ()
-let pipe, _write_end = Unix.pipe ()
+let pipe, write_end = Unix.pipe ()
 let other_pipe, _other_end = Unix.pipe ()
 
 (* A wait is no tail call, so the function stays on the stack. *)
@@ -27,12 +27,14 @@ let[@inline never] in_turns () =
     ignore (Sys.opaque_identity (ref 0))
   done
 
-let[@inline never] in_input () = ignore (input_line stdin)
+let[@inline never] in_input () = match input_line stdin with _ -> true | exception End_of_file -> false
 
 let () =
   let child = Unix.fork () in
   if child = 0 then begin
-    ignore (Unix.read Unix.stdin (Bytes.create 1) 0 1);
+    (* Until the parent ends. *)
+    Unix.close write_end;
+    ignore (Unix.read pipe (Bytes.create 1) 0 1);
     Unix._exit 0
   end;
   Mutex.lock mutex;
@@ -40,8 +42,10 @@ let () =
   List.iter
     (fun wait -> ignore (Thread.create wait ()))
     [ in_condition; in_read; in_select; in_delay; in_signal; (fun () -> in_join first); (fun () -> in_waitpid child) ];
-  if Array.length Sys.argv > 1 then List.iter (fun f -> ignore (Thread.create f ())) [ in_turns; in_turns ];
   print_endline "ready";
-  (try in_input () with End_of_file -> ());
+  if in_input () then begin
+    List.iter (fun f -> ignore (Thread.create f ())) [ in_turns; in_turns ];
+    ignore (in_input ())
+  end;
   Unix.kill child Sys.sigkill;
   Unix._exit 0
