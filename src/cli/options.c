@@ -3,9 +3,9 @@
  * Parse the command line. A command takes those flags of the table below that its manual page
  * describes (base/help.h).
  *
- * getopt_long_only accepts -flag and --flag. It also accepts abbreviations, by rules of its own and
- * among the flags of all commands. So this file replaces abbreviations before getopt_long_only sees
- * them, by the rules of base/abbreviation.h and among the flags of the command.
+ * getopt_long_only accepts -flag and --flag. It also accepts abbreviations, but compares them with
+ * the flags of all commands. So this file first replaces each abbreviation by the flag of the
+ * command that it stands for (base/abbreviation.h).
  */
 #include "cli/cli.h"
 

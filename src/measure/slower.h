@@ -7,8 +7,8 @@
 #include "ocaml_probes.h"
 
 /*
- * A slow pair, or a slow call of a function. The struct is valid as long as stop_hit. At the stop
- * of a call, there are no arguments.
+ * A slow pair, or a slow call of a function. The struct is valid as long as stop_hit. The stop of a
+ * call has no arguments.
  */
 struct slow_pair {
 	/* the names of the two probes; of a call: the name of the function, and "" */

@@ -766,7 +766,7 @@ static int add_calls(struct code_sites *sites, const struct gc_phase_place *plac
 
 /*
  * Set *WINDOW to the window of CALL, with its offset from the function that contains CALL. Return
- * false if there is none.
+ * false if CALL has no window.
  */
 static bool find_call_window(struct code_sites *sites, const struct gc_event_call *call,
 			     struct code_window *window)
@@ -811,8 +811,9 @@ static int add_call_windows(struct code_sites *sites, const struct gc_phase_plac
 }
 
 /*
- * Find windows for the begin and the end of the calls of the function at VA (only of those that
- * call the function at THROUGH_VA, if it is not 0). Return -ENODATA if there is none for the begin.
+ * Find windows for the begin and the end of the calls of the function at VA. If THROUGH_VA is not
+ * 0, calls that do not call the function at THROUGH_VA do not execute these windows. Return
+ * -ENODATA if there is no window for the begin.
  */
 static int find_pause_windows(struct code_sites *sites, uint64_t va, uint64_t through_va,
 			      struct code_pause_windows *out)

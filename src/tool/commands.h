@@ -27,7 +27,7 @@ const struct tool_command *find_command(const char *name);
 /* Return the command that WORD stands for, among tool_commands, "help" and "version". */
 struct abbreviation abbreviated_command(const char *word);
 
-/* Print that NAME is no command, or is ambiguous. Return EXIT_USAGE. */
+/* Print that no command, or more than one, has the name NAME. Return EXIT_USAGE. */
 int unknown_command(const char *name);
 
 extern const struct command command_annotate, command_attach, command_bpftrace, command_detach,

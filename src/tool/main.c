@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The tool selects the subcommand and prints errors. Names of subcommands may be abbreviated. The
- * library implements the commands; src/cli
- * parses their options.
+ * The tool selects the subcommand, whose name may be abbreviated, and prints errors. The library
+ * implements the commands; src/cli parses their options.
  *
  * The dashboards are separate programs in the same directory, as git has separate programs for its
  * commands. So the commands that count do not load the libraries of a web server, and a service

@@ -378,7 +378,7 @@ struct file_names {
 	const struct frame_descr **by_debuginfo;
 	size_t n_by_debuginfo;
 	struct address_lines *lines;
-	/* the separate debug file; NULL if there is none. Opened when it is first needed. */
+	/* the separate debug file, opened when it is first needed; NULL if the file has none */
 	struct debug_file *debug;
 	bool has_sought_debug;
 };

@@ -247,11 +247,8 @@ test_both_engines() {
 }
 
 expect_error() { # STATUS MESSAGE ARG...
-	local status=0
-	"$TOOL" attach -pid "$TARGET" --engine inside "${@:3}" >"$TMP/out" 2>"$TMP/err" || status=$?
-	eq "$status" "$1" "status of ${*:3}"
-	matches "$(<"$TMP/err")" "$2" "${*:3}"
-	eq "$(wc -l <"$TMP/err") $(<"$TMP/out")" "1 " "lines, and output"
+	check_error "$1" "$2" attach -pid "$TARGET" --engine inside "${@:3}"
+	eq "$(wc -l <"$TMP/err")" 1 "lines, without a hint"
 }
 
 test_errors() {

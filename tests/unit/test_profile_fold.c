@@ -115,46 +115,41 @@ TEST(equal_stacks_are_merged)
 	profile_free(&made.profile);
 }
 
-TEST(functions_of_a_library_are_one)
+/* In a profile of KIND, the stack BEFORE becomes AFTER, and the folded frames are called NAMES. */
+static void fold_libraries_and_check(enum profile_kind kind, const char *before, const char *after,
+				     const char *names)
 {
-	struct made_stacks made = { .profile.kind = PROFILE_CPU };
+	struct made_stacks made = { .profile.kind = kind };
 	char text[FOLDED_TEXT_BYTES];
 
-	add_stack(&made, "Lwt_main.run Lwt.bind Lwt.f My.f Lwt.catch Eio.run My.g", 7);
+	add_stack(&made, before, 7);
 	profile_fold_libraries(&made.profile, text);
-	assert_stack(&made, 0, "[Lwt] My.f [Lwt] [Eio] My.g", 7);
-	assert_string_equal(text, "[Lwt], [Eio]");
+	assert_stack(&made, 0, after, 7);
+	assert_string_equal(text, names);
 	profile_free(&made.profile);
 }
 
-/* Functions that only look so: of the program, of C, of the standard library's Unix. */
+TEST(functions_of_a_library_are_one)
+{
+	fold_libraries_and_check(PROFILE_CPU,
+				 "Lwt_main.run Lwt.bind Lwt.f My.f Lwt.catch Eio.run My.g",
+				 "[Lwt] My.f [Lwt] [Eio] My.g", "[Lwt], [Eio]");
+}
+
+/* Functions of the program, of C and of Unix are of no such library. */
 TEST(other_functions_stay)
 {
-	struct made_stacks made = { .profile.kind = PROFILE_CPU };
-	char text[FOLDED_TEXT_BYTES];
-
-	add_stack(&made, "Lwtish.run Unix.select c_Lwt My.f", 7);
-	profile_fold_libraries(&made.profile, text);
-	assert_stack(&made, 0, "Lwtish.run Unix.select c_Lwt My.f", 7);
-	assert_string_equal(text, "");
-	profile_free(&made.profile);
+	fold_libraries_and_check(PROFILE_CPU, "Lwtish.run Unix.select c_Lwt My.f",
+				 "Lwtish.run Unix.select c_Lwt My.f", "");
 }
 
 /* The function that uses the CPU, or that allocates by means of the runtime, has its name. */
 TEST(innermost_function_stays)
 {
-	struct made_stacks cpu = { .profile.kind = PROFILE_CPU };
-	struct made_stacks words = { .profile.kind = PROFILE_WORDS };
-	char text[FOLDED_TEXT_BYTES];
-
-	add_stack(&cpu, "Lwt_main.run Lwt.bind Lwt.f", 7);
-	profile_fold_libraries(&cpu.profile, text);
-	assert_stack(&cpu, 0, "[Lwt] Lwt.f", 7);
-	add_stack(&words, "Lwt_main.run Lwt.bind Lwt.f c_alloc c_gc", 7);
-	profile_fold_libraries(&words.profile, text);
-	assert_stack(&words, 0, "[Lwt] Lwt.f c_alloc c_gc", 7);
-	profile_free(&cpu.profile);
-	profile_free(&words.profile);
+	fold_libraries_and_check(PROFILE_CPU, "Lwt_main.run Lwt.bind Lwt.f", "[Lwt] Lwt.f",
+				 "[Lwt]");
+	fold_libraries_and_check(PROFILE_WORDS, "Lwt_main.run Lwt.bind Lwt.f c_alloc c_gc",
+				 "[Lwt] Lwt.f c_alloc c_gc", "[Lwt]");
 }
 
 TEST(stacks_that_differ_in_a_library_are_merged)
