@@ -50,6 +50,13 @@ doctor() { # STATUS [FLAG...]
 	eq "$status" "$want" "status of doctor $*: $(cat "$TMP/doctor" "$TMP/doctor.err")"
 }
 
+# Does the doctor print nothing? Waited for after an end of uprobes: a doctor of another test opens all links of the
+# machine, and the uprobes of a link last until it has closed this one again.
+finds_nothing() {
+	doctor 0
+	[[ ! -s $TMP/doctor ]]
+}
+
 # Does a line that the doctor printed match RE?
 says() { # RE
 	grep -qE -- "$1" "$TMP/doctor" || fail "no line matches $1:
@@ -303,8 +310,7 @@ holders() {
 	kill -INT "$pid" "$other"
 	wait "$pid" "$other"
 	"$TOOL" detach "$name" >/dev/null
-	doctor 0
-	eq "$(<"$TMP/doctor")" "" "when all have ended"
+	wait_for finds_nothing
 }
 
 test_bpftrace_attached() {
@@ -325,8 +331,7 @@ bpftrace_attached() {
 	doctor 0
 	says "^note: uprobes or breakpoints are on 1 site of 1 probe, which is no disagreement: (pid $BPFTRACE \(bpftrace\) has 1|1 of an unknown program, perhaps .*pid $BPFTRACE \(bpftrace\).*)$"
 	end_bpftrace
-	doctor 0
-	eq "$(<"$TMP/doctor")" "" "findings after bpftrace"
+	wait_for finds_nothing
 }
 
 # The tool killed in each phase: one --fix makes all agree.

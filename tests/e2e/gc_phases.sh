@@ -32,11 +32,12 @@ build() { # [FLAG...]
 }
 
 # Start phases and wait until it waits. With OCaml 4 it writes what its collector does, with OCaml 5 its
-# ring is in $TMP/ring, and it writes its totals at its end.
+# ring is in $TMP/ring, and it writes its totals at its end. The ring has room for 32 MB of events a domain: on a busy
+# machine, a domain that waits for others does many slices, and four domains once wrote more than 8 MB.
 start_phases() { # ROUNDS WORKERS [large]
 	mkdir "$TMP/ring"
 	if is_5; then
-		start_target "${UNDER[@]}" env OCAMLRUNPARAM=e=20,v=0x400 OCAML_RUNTIME_EVENTS_START=1 OCAML_RUNTIME_EVENTS_DIR="$TMP/ring" \
+		start_target "${UNDER[@]}" env OCAMLRUNPARAM=e=22,v=0x400 OCAML_RUNTIME_EVENTS_START=1 OCAML_RUNTIME_EVENTS_DIR="$TMP/ring" \
 			"$TMP/built/phases" "$@"
 	else
 		# 1: cycles, 0x10: compactions, 0x40: slices, 0x400: totals. A large heap is compacted twice.
