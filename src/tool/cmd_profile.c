@@ -759,6 +759,8 @@ static int profile_with(struct options *options, const struct profile_options *o
 	struct session session;
 	int err, code;
 
+	/* The other outputs do not show who released a lock. */
+	s.spec.finds_releases = own->spec.kind == PROFILE_WAITS && !own->folded && !own->diff;
 	s.spec.pid = options->pid;
 	s.spec.exe = options->exe;
 	progress_begin(options, "reading");
