@@ -125,7 +125,7 @@ struct profile_sampled {
 struct profile_losses {
 	__u64 counts_full; /* samples that were lost because `counts` had no room */
 	__u64 waits_full;
-	/* waits that are in no `releases`, because that map had no room; they are no lost samples */
+	/* waits that were not added to `releases`, which was full; they are no lost samples */
 	__u64 releases_full;
 	/*
 	 * The following members are costs, not losses. run_ns is 0 unless config.counts_cost is

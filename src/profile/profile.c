@@ -337,7 +337,7 @@ static int has_busy_threads(struct stack_namer *namer, const struct profile_read
 }
 
 /* Add the samples of READING to PROFILE, and who ended the waits for locks. */
-static int add_samples(struct ocp_ctx *ctx, const struct profile_reading *reading,
+static int add_reading(struct ocp_ctx *ctx, const struct profile_reading *reading,
 		       struct frame_names *names, const struct profiler_spec *spec,
 		       struct profile *profile)
 {
@@ -385,7 +385,7 @@ int profile_make(struct ocp_ctx *ctx, const struct profile_reading *reading,
 	if (!profile->stacks)
 		err = ctx_no_memory(ctx);
 	else
-		err = add_samples(ctx, reading, names, spec, profile);
+		err = add_reading(ctx, reading, names, spec, profile);
 	if (profile->n_threads)
 		qsort(profile->threads, profile->n_threads, sizeof(struct profile_thread *),
 		      by_thread_value);

@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
 # `profile --off-cpu` says which threads ended the waits for locks, and in which stacks: tests/ocaml/locks holds locks for known
 # times, and keeps books. profile_waits.sh tests the kinds of waits.
-# With the packages of OCaml 5, the C library has no name for the function that waits until a time.
 #
 # needs: ocaml/locks
-# ocaml5: test_mutex test_lock_of_runtime test_wait_that_has_not_ended test_table
+# ocaml5: all
 # takes: 15 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"

@@ -1,4 +1,6 @@
-/* What tests/ocaml/locks/locks.ml cannot do in OCaml. Functions without "blocking" keep the lock of the runtime. */
+/*
+ * What locks.ml cannot do in OCaml. Functions without "Blocking" keep the lock of the runtime.
+ */
 #include <caml/mlvalues.h>
 #include <caml/signals.h>
 #include <fcntl.h>
@@ -32,7 +34,10 @@ value locks_name(value name)
 	return Val_long(syscall(SYS_gettid));
 }
 
-/* Read the number of the system call in which thread TID waits, and its first argument; -1: it does not wait. */
+/*
+ * Return the number of the system call in which thread TID waits, or -1 if it runs. Set *ARGUMENT
+ * to the first argument of the call.
+ */
 static long call_of(long tid, unsigned long *argument)
 {
 	char path[64], text[256];
@@ -68,7 +73,8 @@ value locks_waits_for(value tid, value mutex)
 {
 	unsigned long argument;
 
-	return Val_bool(call_of(Long_val(tid), &argument) == SYS_futex && argument == (unsigned long)Field(mutex, 1));
+	return Val_bool(call_of(Long_val(tid), &argument) == SYS_futex &&
+			argument == (unsigned long)Field(mutex, 1));
 }
 
 value locks_wake(value fd)
@@ -76,7 +82,7 @@ value locks_wake(value fd)
 	return Val_bool(write(Int_val(fd), "x", 1) == 1);
 }
 
-/* Wait until thread TID waits for a futex, and NS more. Return the time at which it was seen to wait. */
+/* Wait until thread TID waits for a futex, and NS more. Return when it was seen to wait. */
 value locks_hold(value tid, value ns)
 {
 	const struct timespec hold = { 0, Long_val(ns) };
@@ -90,7 +96,21 @@ value locks_hold(value tid, value ns)
 	return Val_long(seen);
 }
 
-/* Blocking: wait N times for a mutex that nobody releases, 10 ms each. */
+/*
+ * Wait 10 ms for MUTEX, which nobody releases. Some C libraries have no name for the function that
+ * does so, thus this one has the name of such a function. A wait is no tail call, so the function
+ * stays on the stack.
+ */
+__attribute__((noinline)) int pthread_mutex_time_out(pthread_mutex_t *mutex)
+{
+	const long end = clock_of(CLOCK_REALTIME) + 10000000;
+	const struct timespec until = { end / 1000000000, end % 1000000000 };
+	volatile int err = pthread_mutex_timedlock(mutex, &until);
+
+	return err;
+}
+
+/* Blocking: wait N times for a mutex. */
 value locks_time_out(value n)
 {
 	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -98,12 +118,8 @@ value locks_time_out(value n)
 
 	caml_enter_blocking_section();
 	pthread_mutex_lock(&mutex);
-	for (; left > 0; left--) {
-		const long end = clock_of(CLOCK_REALTIME) + 10000000;
-		const struct timespec until = { end / 1000000000, end % 1000000000 };
-
-		pthread_mutex_timedlock(&mutex, &until);
-	}
+	for (; left > 0; left--)
+		pthread_mutex_time_out(&mutex);
 	caml_leave_blocking_section();
 	return Val_unit;
 }
