@@ -378,7 +378,8 @@ struct measure_losses {
 	__u64 passed_over;    /* hits in processes that are not measured */
 	__u64 rows_full;      /* hits that are in `hits` but not in `keyed` */
 	__u64 children_full;  /* child processes for which `tgids` had no room */
-	__u64 filtered;	      /* hits that the filter rejected */
+	/* hits that the filter rejected; with config.outermost, calls that are not outermost */
+	__u64 filtered;
 	__u64 prints_dropped; /* hits that were not printed because the ring buffer had no room */
 	__u64 prints_limited; /* hits that were not printed because of print_limit */
 	/* Hits in which an argument has another type than the filter compares it with. */

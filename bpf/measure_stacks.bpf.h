@@ -143,11 +143,21 @@ static __always_inline int is_outermost_call(const struct measure_site *site,
 	return is_outermost;
 }
 
-/* Return 1 if only outermost calls count, and the call that begins at SITE is not outermost. */
+/*
+ * Return 1 if only outermost calls count, and the call that begins at SITE is not outermost. Such
+ * calls count as filtered.
+ */
 static __always_inline int is_inner_call(const struct measure_site *site,
 					 const struct bpf_pidns_info *ids)
 {
-	return config.outermost && site->function_bytes && !is_outermost_call(site, ids);
+	struct measure_losses *lost;
+
+	if (!config.outermost || !site->function_bytes || is_outermost_call(site, ids))
+		return 0;
+	lost = our_losses();
+	if (lost)
+		add_atomically(&lost->filtered, 1);
+	return 1;
 }
 
 static __always_inline struct measure_stack_count *

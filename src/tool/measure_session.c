@@ -366,6 +366,7 @@ static void write_report(struct measure_session *s, const struct ocp_sample *sam
 		.prints = s->options->request.printed.n != 0,
 		.n_printed = s->n_printed,
 		.has_slow = s->options->request.has_slower,
+		.is_outermost = s->options->request.is_outermost,
 		.n_slow = s->n_slow,
 		.stacks = stacks,
 		.data = s->writer_data,

@@ -47,6 +47,7 @@ for name, (n, least, most) in books.items():
     assert pairs[name]["count"] == n - raised and pairs[name]["orphan_starts"] == raised, pairs[name]
     assert pairs[name]["orphan_stops"] == 0
     assert least <= pairs[name]["sum_ns"] <= most or n == raised, pairs[name]
+assert top["losses"]["filtered"] == 40 * rounds + (15 if len(books) == 10 else 0), top["losses"]
 assert hits["fn:Outermost.yields"] == 4 * rounds and hits["fn:Outermost.raises"] == 5 * rounds
 PY
 }
@@ -57,6 +58,16 @@ test_books() {
 	measure_rounds 20
 	check_books 20
 	! holds grep -q 'not counted' "$TMP/err" || fail "$(<"$TMP/err")"
+}
+
+# The table, and the number of all other calls.
+test_table() {
+	need_counting
+	build_outermost
+	"$TOOL" trace -prog "$TMP/built/outermost" --count=fn:Outermost.down --time fn:Outermost.down --outermost -- 3 100 <<<go >"$TMP/out" 2>"$TMP/err" ||
+		fail "$(<"$TMP/err")"
+	holds grep -qx '15 hits left out by --outermost' "$TMP/out" || fail "$(<"$TMP/out")"
+	holds grep -qE '^fn:Outermost.down +3 ' "$TMP/out" || fail "$(<"$TMP/out")"
 }
 
 # Every call counts without the option: 54 a round, and four in each of four threads.
