@@ -375,9 +375,9 @@ struct measure_keyed {
 };
 
 struct measure_losses {
-	__u64 passed_over;    /* hits in processes that are not measured */
-	__u64 rows_full;      /* hits that are in `hits` but not in `keyed` */
-	__u64 children_full;  /* child processes for which `tgids` had no room */
+	__u64 passed_over;   /* hits in processes that are not measured */
+	__u64 rows_full;     /* hits that are in `hits` but not in `keyed` */
+	__u64 children_full; /* child processes for which `tgids` had no room */
 	/* hits that the filter rejected; with config.outermost, calls that are not outermost */
 	__u64 filtered;
 	__u64 prints_dropped; /* hits that were not printed because the ring buffer had no room */

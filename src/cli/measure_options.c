@@ -279,8 +279,8 @@ static int check_request(const struct command *command, const struct measure_req
 		[REQUEST_SLOWER_AND_STACK] = "--slower and --stack are mutually exclusive",
 		[REQUEST_OUTERMOST_WITHOUT_FUNCTION] =
 			"--outermost needs --count or --time of functions (fn:), and nothing else",
-		[REQUEST_OUTERMOST_AND_OTHERS] = "--outermost excludes --print, --slower, --stack, "
-						 "--filter, --hist and --by",
+		[REQUEST_OUTERMOST_AND_OTHERS] =
+			"--outermost excludes --print, --slower, --stack, --filter, --hist, --by",
 		[REQUEST_STACK_WITHOUT_PROBE] = "--stack requires --count, --time or --print",
 		[REQUEST_STACK_AND_SPLIT] = "--stack excludes --by-thread and --by-process",
 		[REQUEST_BY_WITHOUT_PROBE] = "--by needs --count=NAME or --time",

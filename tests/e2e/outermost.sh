@@ -101,10 +101,10 @@ test_refusals() {
 	check_error 2 '--outermost needs --count or --time of functions \(fn:\), and nothing else$' attach -pid $$ --outermost --count=fn:A.f --time a,b
 	check_error 2 '--outermost needs --count or --time of functions \(fn:\), and nothing else$' attach -pid $$ --outermost --time c:malloc
 	for flag in --print=fn:A.f --stack "--filter=arg0 > 1" --by=arg0 --hist=arg0; do
-		check_error 2 '--outermost excludes --print, --slower, --stack, --filter, --hist and --by$' attach -pid $$ --outermost \
+		check_error 2 '--outermost excludes --print, --slower, --stack, --filter, --hist, --by$' attach -pid $$ --outermost \
 			--count=fn:A.f "$flag"
 	done
-	check_error 2 '--outermost excludes --print, --slower, --stack, --filter, --hist and --by$' attach -pid $$ --outermost \
+	check_error 2 '--outermost excludes --print, --slower, --stack, --filter, --hist, --by$' attach -pid $$ --outermost \
 		--time fn:A.f --slower 1ms
 	check_error 2 '--keep excludes --outermost: ' attach -pid $$ --outermost --count=fn:A.f --keep kept
 	check_error 2 '--outermost.*inside|inside.*--outermost' attach -pid $$ --outermost --count=fn:A.f --engine inside

@@ -74,7 +74,7 @@ struct measure_request {
 	char *key, *filter, *hist, *by; /* NULL: not given */
 	uint64_t print_limit;
 	bool has_print_limit, has_slower;
-	bool is_outermost; /* calls of a function inside of another call of it do not count */
+	bool is_outermost;  /* calls of a function inside of another call of it do not count */
 	uint64_t slower_ns; /* report the pairs that take this time or longer */
 	/*
 	 * The parts of source lines that are not counted, see code/line_places.h. Belongs to the
