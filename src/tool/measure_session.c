@@ -371,6 +371,8 @@ static void write_report(struct measure_session *s, const struct ocp_sample *sam
 		.data = s->writer_data,
 	};
 
+	if (s->take)
+		return;
 	s->has_written = true;
 	s->writer->write(&report);
 }
@@ -449,11 +451,14 @@ static enum ending print_hits(void *data)
 	struct measure_session *s = data;
 	const uint64_t n_before = s->n_printed + s->n_slow;
 
-	s->err = ocp_meter_take_hits(s->meter, print_hit, s);
+	s->err = s->take ? ocp_meter_take_hits(s->meter, s->take, s->taker)
+			 : ocp_meter_take_hits(s->meter, print_hit, s);
 	if (!s->err)
 		s->err = s->print_err;
 	if (s->err)
 		return ENDED_BY_ERROR;
+	if (s->take)
+		return s->after_hits(s->taker);
 	if (s->n_printed + s->n_slow != n_before && is_output_lost())
 		return ENDED_BY_SIGNAL;
 	return NOT_ENDED;

@@ -30,6 +30,13 @@ struct measure_session {
 	struct ocp_meter *meter;
 	const struct writer *writer;
 	const void *writer_data;
+	/*
+	 * Unless `take` is NULL, it is called with `taker` for each printed hit and each pair, and
+	 * nothing is written. Then, and whenever hits were asked for, `after_hits` is called.
+	 */
+	ocp_hit_fn take;
+	enum ending (*after_hits)(void *taker);
+	void *taker;
 	struct ocp_sample *last; /* the sample at the end of the last interval; NULL: none so far */
 	struct ocp_costs costs;
 	/* has_costs: find_costs() was called; lacks_costs: find_costs() has failed */
