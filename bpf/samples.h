@@ -9,6 +9,7 @@
  *	losses   per-CPU array  0                       struct profile_losses
  *	paces    per-CPU array  0                       struct profile_pace
  *	sampled  hash           u32, process id         struct profile_sampled
+ *	moments  ring buffer                            struct profile_moment
  */
 #ifndef SAMPLES_H
 #define SAMPLES_H
@@ -38,6 +39,7 @@ struct profile_config {
 	__u64 counts_cost;   /* nonzero: measure the cost, see struct profile_losses */
 	__u64 heaps_hz;	     /* the maximum number of samples of minor heaps per second and CPU */
 	__u64 names_threads; /* nonzero: profile_key.comm is set */
+	__u64 keeps_moments; /* nonzero: samples go to `moments`, not to `counts` */
 };
 
 struct profile_key {
@@ -51,6 +53,14 @@ struct profile_count {
 	__u64 n;
 	__u64 sum;   /* for waits: nanoseconds; for large blocks: words */
 	__u64 heaps; /* minor heaps that ran out: the sum of the weights of the samples */
+};
+
+/* One sample, with its time: of the CPU, or a wait that has ended. Times are of CLOCK_MONOTONIC. */
+struct profile_moment {
+	struct profile_key key;
+	__u64 begin_ns;
+	__u64 end_ns;	/* for a sample of the CPU: begin_ns */
+	__u64 woken_ns; /* for a wait: when the thread could run again; 0: not seen */
 };
 
 /* A thread that waits now. */
@@ -108,6 +118,7 @@ struct profile_sampled {
 struct profile_losses {
 	__u64 counts_full; /* samples that were lost because `counts` had no room */
 	__u64 waits_full;
+	__u64 moments_full;
 	/*
 	 * The following members are costs, not losses. run_ns is 0 unless config.counts_cost is
 	 * set.

@@ -405,6 +405,7 @@ static const struct option flags[] = {
 	{ "memory", required_argument, NULL, FLAG_OWN },
 	{ "memprof", optional_argument, NULL, FLAG_OWN },
 	{ "memtrace", required_argument, NULL, FLAG_OWN },
+	{ "no-waits", no_argument, NULL, FLAG_OWN },
 	{ "o", required_argument, NULL, FLAG_OUTPUT },
 	{ "off-cpu", no_argument, NULL, FLAG_OWN },
 	/*

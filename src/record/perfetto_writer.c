@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/strbuf.h"
 #include "perfetto.pb-c.h"
+#include "profile/formats/numbering.h"
 #include "record/timeline.h"
 
 typedef Perfetto__Protos__Trace pb_trace;
@@ -36,10 +37,15 @@ enum {
 };
 
 static const char *const category_names[TRACE_CATEGORIES] = {
-	[TRACE_PROBE] = "probe",
-	[TRACE_PAIR] = "pair",
-	[TRACE_CALL] = "function",
-	[TRACE_GC] = "gc",
+	[TRACE_PROBE] = "probe", [TRACE_PAIR] = "pair", [TRACE_CALL] = "function",
+	[TRACE_GC] = "gc",	 [TRACE_WAIT] = "wait", [TRACE_READY] = "ready",
+	[TRACE_SAMPLE] = "cpu",
+};
+
+/* A stack that was described. */
+struct described {
+	char *name, *text; /* NULL: the stack is not known */
+	bool is_sent;	   /* its text is in the trace, as number N + 1 */
 };
 
 struct perfetto_out {
@@ -49,6 +55,9 @@ struct perfetto_out {
 	FILE *to;
 	uint8_t *bytes; /* a packet, as it is written */
 	size_t room;
+	struct numbering stack_numbers;
+	struct described *stacks;
+	size_t n_stacks;
 	uint64_t *parents; /* uuids of the tracks of processes, by track; 0: not described */
 };
 
@@ -119,6 +128,15 @@ static uint64_t name_iid(uint32_t name)
 	return (uint64_t)name + 1;
 }
 
+/*
+ * Behind the names of the trace: the name of the instant that tells of the recording, as an event,
+ * and the name of the argument "stack".
+ */
+static uint64_t next_iid(const struct perfetto_out *out)
+{
+	return name_iid((uint32_t)trace_name_count(out->source->trace));
+}
+
 struct names {
 	Perfetto__Protos__EventCategory categories[TRACE_CATEGORIES],
 		*category_list[TRACE_CATEGORIES];
@@ -174,7 +192,13 @@ static int fill_names(struct perfetto_out *out, struct names *names)
 		if (!names->events[i].name)
 			return ctx_no_memory(out->ctx);
 	}
-	names->data.n_event_names = names->data.n_debug_annotation_names = n;
+	perfetto__protos__debug_annotation_name__init(&names->args[n]);
+	names->args[n].has_iid = true;
+	names->args[n].iid = next_iid(out);
+	names->args[n].name = (char *)"stack";
+	names->arg_list[n] = &names->args[n];
+	names->data.n_event_names = n;
+	names->data.n_debug_annotation_names = n + 1;
 	names->data.event_names = names->event_list;
 	names->data.debug_annotation_names = names->arg_list;
 	return 0;
@@ -313,6 +337,8 @@ static int write_lane(struct perfetto_out *out, size_t lane)
 	}
 	if (of->kind == TRACE_COUNTERS)
 		track.counter = &counter;
+	if (of->kind == TRACE_SAMPLES)
+		snprintf(name, sizeof(name), "CPU samples of %s (%d)", of->name, (int)of->tid);
 	return write_track(out, &track, name);
 }
 
@@ -373,7 +399,8 @@ static Perfetto__Protos__TrackEvent__Type event_type(enum timeline_kind kind)
 	return types[kind];
 }
 
-static int write_event_packet(struct perfetto_out *out, int64_t ns, pb_event *event)
+static int write_event_packet(struct perfetto_out *out, int64_t ns, pb_event *event,
+			      Perfetto__Protos__InternedData *names)
 {
 	pb_packet packet = PERFETTO__PROTOS__TRACE_PACKET__INIT;
 
@@ -381,8 +408,84 @@ static int write_event_packet(struct perfetto_out *out, int64_t ns, pb_event *ev
 	packet.timestamp = (uint64_t)ns;
 	packet.sequence_flags = STATE_NEEDED;
 	packet.track_event = event;
+	packet.interned_data = names;
 	return write_packet(out, &packet);
 }
+
+/* ---- stacks --------------------------------------------------------------------------------- */
+
+/* Set *NUMBER to the number of the described stack of EVENT in out->stacks. */
+static int find_stack(struct perfetto_out *out, const struct trace_event *event, size_t *number)
+{
+	const uint64_t key[] = { event->category, event->stack };
+	struct described *described;
+	bool is_new;
+	int err;
+
+	if (!numbering_of(&out->stack_numbers, key, sizeof(key), number, &is_new))
+		return ctx_no_memory(out->ctx);
+	if (!is_new)
+		return 0;
+	described = array_add(out->stacks, out->n_stacks);
+	if (!described)
+		return ctx_no_memory(out->ctx);
+	*described = (struct described){ 0 };
+	err = moments_describe(out->source->moments, event->category, event->stack,
+			       &described->name, &described->text);
+	return err == -ENOMEM ? ctx_no_memory(out->ctx) : 0;
+}
+
+static void free_stacks(struct perfetto_out *out)
+{
+	for (size_t i = 0; i < out->n_stacks; i++) {
+		free(out->stacks[i].name);
+		free(out->stacks[i].text);
+	}
+	free(out->stacks);
+	numbering_free(&out->stack_numbers);
+}
+
+/* Write a wait or a sample: its name is that of its stack, and the stack is its argument. */
+static int write_with_stack(struct perfetto_out *out, const struct timeline_item *item,
+			    const struct trace_event *event, pb_event *message)
+{
+	Perfetto__Protos__InternedString string = PERFETTO__PROTOS__INTERNED_STRING__INIT;
+	Perfetto__Protos__InternedString *strings = &string;
+	Perfetto__Protos__InternedData data = PERFETTO__PROTOS__INTERNED_DATA__INIT;
+	pb_annotation stack = PERFETTO__PROTOS__DEBUG_ANNOTATION__INIT, *stacks = &stack;
+	struct described *described;
+	uint64_t category = (uint64_t)event->category + 1;
+	size_t number;
+	int err = find_stack(out, event, &number);
+
+	if (err)
+		return err;
+	described = &out->stacks[number];
+	message->n_category_iids = 1;
+	message->category_iids = &category;
+	if (!described->text) {
+		message->has_name_iid = true;
+		message->name_iid = name_iid(event->name);
+		return write_event_packet(out, item->ns, message, NULL);
+	}
+	message->name = described->name;
+	stack.has_name_iid = stack.has_string_value_iid = true;
+	stack.name_iid = next_iid(out);
+	stack.string_value_iid = number + 1;
+	message->n_debug_annotations = 1;
+	message->debug_annotations = &stacks;
+	string.has_iid = string.has_str = true;
+	string.iid = number + 1;
+	string.str.data = (uint8_t *)described->text;
+	string.str.len = strlen(described->text);
+	data.n_debug_annotation_string_values = 1;
+	data.debug_annotation_string_values = &strings;
+	err = write_event_packet(out, item->ns, message, described->is_sent ? NULL : &data);
+	described->is_sent = true;
+	return err;
+}
+
+/* ---- items ---------------------------------------------------------------------------------- */
 
 /* Write the beginning of a slice, or an instant: with a name, a category and arguments. */
 static int write_named(struct perfetto_out *out, const struct timeline_item *item,
@@ -402,7 +505,7 @@ static int write_named(struct perfetto_out *out, const struct timeline_item *ite
 	message->n_debug_annotations = event->n_args;
 	message->debug_annotations = annotations.pointers;
 	if (!err)
-		err = write_event_packet(out, item->ns, message);
+		err = write_event_packet(out, item->ns, message, NULL);
 	for (size_t i = 0; i < annotations.n_texts; i++)
 		free(annotations.texts[i]);
 	return err;
@@ -418,13 +521,15 @@ static int write_item(struct perfetto_out *out, const struct timeline_item *item
 	message.type = event_type(item->kind);
 	message.track_uuid = lane_uuid(item->lane);
 	if (item->kind == TIMELINE_END)
-		return write_event_packet(out, item->ns, &message);
+		return write_event_packet(out, item->ns, &message, NULL);
 	trace_read(out->source->trace, item->place, args, &event);
+	if (event.category == TRACE_WAIT || event.category == TRACE_SAMPLE)
+		return write_with_stack(out, item, &event, &message);
 	if (item->kind != TIMELINE_COUNTER)
 		return write_named(out, item, &event, &message);
 	message.has_counter_value = true;
 	message.counter_value = event.value;
-	return write_event_packet(out, item->ns, &message);
+	return write_event_packet(out, item->ns, &message, NULL);
 }
 
 /* ---- what was lost -------------------------------------------------------------------------- */
@@ -454,7 +559,7 @@ static int write_origin(struct perfetto_out *out)
 	track.uuid = TOOL_UUID;
 	err = write_track(out, &track, "ocaml-probes");
 	name.has_iid = true;
-	name.iid = name_iid((uint32_t)trace_name_count(source->trace));
+	name.iid = next_iid(out);
 	name.name = copy_utf8(text);
 	if (!name.name)
 		return ctx_no_memory(out->ctx);
@@ -489,6 +594,7 @@ int perfetto_write(struct ocp_ctx *ctx, const void *data, FILE *to)
 	for (size_t i = 0; !err && i < out.timeline.n_items; i++)
 		err = write_item(&out, &out.timeline.items[i]);
 	timeline_free(&out.timeline);
+	free_stacks(&out);
 	free(out.parents);
 	free(out.bytes);
 	return err;

@@ -7,6 +7,7 @@
 #define RECORD_PERFETTO_WRITER_H
 
 #include <stdio.h>
+#include "record/moments.h"
 #include "record/trace.h"
 
 struct perfetto_source {
@@ -15,6 +16,8 @@ struct perfetto_source {
 	const char *tool; /* the name and version of the tool */
 	const char *why;  /* what the trace was written for; NULL: nothing to say */
 	uint64_t n_lost;  /* events that the recorder did not get */
+	/* names the stacks of waits and samples, after moments_read_stacks(); NULL: there are none */
+	struct moments *moments;
 };
 
 /* Write the struct perfetto_source DATA to TO. Returns 0, or -ENOMEM with a message in CTX. */

@@ -31,6 +31,7 @@ struct stored_event {
 	uint32_t name;
 	int64_t begin_ns;
 	int64_t duration_ns; /* of TRACE_COUNTER: the value */
+	uint64_t stack;
 };
 
 struct stored_arg {
@@ -180,6 +181,12 @@ static int compare_ids(int64_t a, int64_t b)
 	return (a > b) - (a < b);
 }
 
+/* Return true if the name is no part of what distinguishes tracks of KIND. */
+static bool is_found_by_ids(enum trace_track_kind kind)
+{
+	return kind == TRACE_PROCESS || kind == TRACE_THREAD || kind == TRACE_SAMPLES;
+}
+
 static int compare_tracks(const void *a, const void *b)
 {
 	const struct trace_track *x = &((const struct known_track *)a)->track;
@@ -190,7 +197,7 @@ static int compare_tracks(const void *a, const void *b)
 		order = compare_ids(x->pid, y->pid);
 	if (!order)
 		order = compare_ids(x->tid, y->tid);
-	return order || x->kind <= TRACE_THREAD ? order : strcmp(x->name, y->name);
+	return order || is_found_by_ids(x->kind) ? order : strcmp(x->name, y->name);
 }
 
 static void remove_track(struct trace *trace, uint32_t number)
@@ -411,6 +418,7 @@ int trace_add(struct trace *trace, const struct trace_event *event)
 		.name = event->name,
 		.begin_ns = event->begin_ns,
 		.duration_ns = event->kind == TRACE_COUNTER ? event->value : event->duration_ns,
+		.stack = event->stack,
 	};
 	size_t bytes = sizeof(stored);
 	unsigned char *to;
@@ -487,6 +495,7 @@ void trace_read(const struct trace *trace, size_t place, struct trace_arg args[T
 		.begin_ns = stored->begin_ns,
 		.duration_ns = is_counter ? 0 : stored->duration_ns,
 		.value = is_counter ? stored->duration_ns : 0,
+		.stack = stored->stack,
 		.args = args,
 		.n_args = stored->n_args,
 	};

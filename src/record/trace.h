@@ -34,15 +34,25 @@ enum trace_track_kind {
 	TRACE_THREAD,	/* slices nest, as calls of functions do */
 	TRACE_GROUP,	/* slices that overlap, such as requests */
 	TRACE_COUNTERS, /* the values of a counter */
+	TRACE_SAMPLES,	/* the samples of the CPU of a thread */
 };
 
 /* What an event tells of. */
-enum trace_category { TRACE_PROBE, TRACE_PAIR, TRACE_CALL, TRACE_GC, TRACE_CATEGORIES };
+enum trace_category {
+	TRACE_PROBE,
+	TRACE_PAIR,
+	TRACE_CALL,
+	TRACE_GC,
+	TRACE_WAIT,   /* a thread waits */
+	TRACE_READY,  /* a thread could run, but has no CPU */
+	TRACE_SAMPLE, /* a thread runs */
+	TRACE_CATEGORIES
+};
 
 struct trace_track {
 	enum trace_track_kind kind;
 	pid_t pid;
-	pid_t tid; /* of TRACE_THREAD; otherwise 0 */
+	pid_t tid; /* of TRACE_THREAD and TRACE_SAMPLES; otherwise 0 */
 	/* the name of the thread at its last event; the name of the program, group or counter */
 	char *name;
 };
@@ -55,6 +65,8 @@ struct trace_event {
 	/* Times are of CLOCK_MONOTONIC. The duration is 0 except for slices. */
 	int64_t begin_ns, duration_ns;
 	int64_t value; /* of TRACE_COUNTER */
+	/* of TRACE_WAIT and TRACE_SAMPLE: the number of the stack, see record/moments.h */
+	uint64_t stack;
 	const struct trace_arg *args;
 	size_t n_args; /* at most TRACE_MAX_ARGS */
 };

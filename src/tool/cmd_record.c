@@ -31,6 +31,7 @@
 #include "program/item.h"
 #include "program/program.h"
 #include "record/hit_events.h"
+#include "record/moments.h"
 #include "record/perfetto_writer.h"
 #include "tool/gc_plan.h"
 #include "tool/likely_pairs.h"
@@ -42,12 +43,17 @@ enum {
 	DEFAULT_FILES = 10,
 	MOST_FILES = 10000,
 	WORD_BYTES = 8,
+	USUAL_HZ = 99,
+	MOST_HZ = 10000,
+	REFRESH_NS = 1000 * 1000 * 1000,
 	GAUGES_NS = 100 * 1000 * 1000, /* time between two readings of the collector's figures */
 };
 
 /* How long after the moment of a condition the events are still recorded. */
 static const int64_t AFTERWARDS_NS = 1000000000;
 static const int64_t DEFAULT_LAST_NS = 10000000000;
+/* The default limit of the cost of waits, and of samples. */
+static const double MOST_OF_A_CORE = 0.05;
 
 /* ---- conditions ----------------------------------------------------------------------------- */
 
@@ -66,7 +72,8 @@ struct record_options {
 	size_t n_conditions;
 	int64_t last_ns;
 	size_t memory, n_files;
-	bool has_last, has_files;
+	unsigned int hz; /* samples of the CPU per second; 0: none */
+	bool has_last, has_files, has_no_waits;
 };
 
 /* Set by SIGUSR1, which asks for a file in the same way as a condition. */
@@ -201,6 +208,8 @@ struct recording {
 	const struct record_options *own;
 	struct trace *trace;
 	struct measure_session measure;
+	struct moments *moments;   /* NULL: no waits and no samples */
+	int64_t refreshed_ns;	   /* when `moments` was refreshed last */
 	struct gc_reader *gauges;  /* NULL: not read */
 	int64_t gauges_ns;	   /* when they were read last */
 	int64_t first_ns, last_ns; /* the times of the first and of the last event; 0: none */
@@ -279,7 +288,23 @@ static int read_gauges(struct recording *r)
 	return err;
 }
 
-/* Return the number of hits and pairs that the kernel had no room for. */
+/* Take the waits and samples, and refresh what takes them. */
+static int take_moments(struct recording *r)
+{
+	const int64_t now_ns = session_now_ns();
+	const char *stopped;
+	int err = r->moments ? moments_take(r->moments, r->trace) : 0;
+
+	if (err || !r->moments || now_ns < r->refreshed_ns + REFRESH_NS)
+		return err;
+	r->refreshed_ns = now_ns;
+	err = moments_refresh(r->moments, &stopped);
+	if (!err && stopped && !r->options->quiet)
+		say("%s", stopped);
+	return err;
+}
+
+/* Return the number of events that the kernel had no room for. */
 static uint64_t lost_in_kernel(struct recording *r)
 {
 	struct ocp_sample *sample;
@@ -292,7 +317,7 @@ static uint64_t lost_in_kernel(struct recording *r)
 	n = losses->prints_dropped + losses->slow_dropped + losses->prints_limited +
 	    losses->slow_limited;
 	ocp_sample_free(sample);
-	return n;
+	return n + (r->moments ? moments_n_lost(r->moments) : 0);
 }
 
 static int write_trace(struct recording *r, const char *path, int64_t since_ns, const char *why)
@@ -303,9 +328,11 @@ static int write_trace(struct recording *r, const char *path, int64_t since_ns, 
 		.tool = "recorded by ocaml-probes " OCP_VERSION,
 		.why = why,
 		.n_lost = r->n_lost + lost_in_kernel(r),
+		.moments = r->moments,
 	};
+	int err = r->moments ? moments_read_stacks(r->moments) : 0;
 
-	return profile_file_write(r->options->ctx, path, perfetto_write, &source);
+	return err ? err : profile_file_write(r->options->ctx, path, perfetto_write, &source);
 }
 
 /* Return the name of file number N: that of -o with the number before its extension. */
@@ -362,6 +389,8 @@ static enum ending after_hits(void *data)
 {
 	struct recording *r = data;
 
+	if (!r->err)
+		r->err = take_moments(r);
 	if (!r->err)
 		r->err = read_gauges(r);
 	if (is_asked) {
@@ -485,12 +514,36 @@ static int record(struct recording *r, struct session *session)
 {
 	int code = measure_attach(&r->measure);
 
+	r->refreshed_ns = session_now_ns();
+	if (code == EXIT_DONE && r->moments && moments_start(r->moments))
+		code = say_error(r->options->ctx, -EPERM);
 	if (code == EXIT_DONE)
 		code = measure_wait(&r->measure, session);
 	if (code != EXIT_DONE && code != EXIT_OVER_BUDGET)
 		return code;
 	/* What was recorded up to there is true, even if the recording had to end early. */
 	return (is_flight_recorder(r) ? end_flight(r) : write_all(r)) ?: code;
+}
+
+/*
+ * Begin to record waits and samples. A program or kernel that does not allow this is recorded
+ * without them.
+ */
+static void open_moments(struct recording *r)
+{
+	const struct options *options = r->options;
+	const struct moments_spec spec = {
+		.pids = options->pids,
+		.n_pids = options->n_pids,
+		.exe = options->exe,
+		.hz = r->own->hz,
+		.has_waits = !r->own->has_no_waits,
+		.most = options->request.budget > 0 ? options->request.budget : MOST_OF_A_CORE,
+	};
+
+	if ((spec.hz || spec.has_waits) && moments_open(options->ctx, &spec, &r->moments) &&
+	    !options->quiet)
+		say("waits and CPU samples are not recorded: %s", ocp_error(options->ctx));
 }
 
 static int open_recorder(struct recording *r, struct ocp_process **procs)
@@ -516,6 +569,8 @@ static int open_recorder(struct recording *r, struct ocp_process **procs)
 	/* Not an OCaml program, or not a known runtime: then without its figures. */
 	if (code == EXIT_DONE && options->n_pids == 1)
 		gc_reader_open(options->ctx, options->pid, &r->gauges);
+	if (code == EXIT_DONE)
+		open_moments(r);
 	return code;
 }
 
@@ -542,6 +597,7 @@ static int record_processes(struct options *options)
 	measure_close(&r.measure);
 	session_close(&session);
 	gc_reader_free(r.gauges);
+	moments_close(r.moments);
 	trace_free(r.trace);
 	for (size_t i = 0; i < options->n_pids; i++)
 		ocp_process_free(procs[i]);
@@ -582,6 +638,17 @@ static int set_files(const struct command *command, struct record_options *own, 
 	return EXIT_DONE;
 }
 
+static int set_hz(const struct command *command, struct record_options *own, const char *value)
+{
+	char *end;
+	const unsigned long hz = strtoul(value, &end, 10);
+
+	if (!is_number(value) || *end || hz > MOST_HZ)
+		return say_usage(command, "--hz '%s': not a number from 0 to %d", value, MOST_HZ);
+	own->hz = (unsigned int)hz;
+	return EXIT_DONE;
+}
+
 static int set_last(const struct command *command, struct record_options *own, const char *value)
 {
 	uint64_t ns;
@@ -599,7 +666,8 @@ static struct record_options *record_options_of(struct options *options)
 {
 	static struct record_options own = { .last_ns = DEFAULT_LAST_NS,
 					     .memory = DEFAULT_MEMORY,
-					     .n_files = DEFAULT_FILES };
+					     .n_files = DEFAULT_FILES,
+					     .hz = USUAL_HZ };
 
 	options->own = &own;
 	return &own;
@@ -612,6 +680,12 @@ static int set_record_option(const struct command *command, struct options *opti
 
 	if (strcmp(name, "when") == 0)
 		return add_condition(command, own, value);
+	if (strcmp(name, "hz") == 0)
+		return set_hz(command, own, value);
+	if (strcmp(name, "no-waits") == 0) {
+		own->has_no_waits = true;
+		return EXIT_DONE;
+	}
 	if (strcmp(name, "memory") == 0)
 		return set_memory(command, own, value);
 	if (strcmp(name, "files") == 0)
