@@ -32,7 +32,8 @@ struct bpf_object_sizes {
 	/* only for BPF_STACKS and bpf/profile.bpf.c, walks also for bpf/memprof.bpf.c */
 	uint32_t walked_processes, walks; /* walks: the maximum number of simultaneous walks */
 	uint32_t waits;			  /* only for bpf/profile.bpf.c; 0: as declared there */
-	uint32_t moment_bytes; /* only for bpf/profile.bpf.c; as print_bytes; 0: as declared there */
+	uint32_t
+		moment_bytes; /* only for bpf/profile.bpf.c; as print_bytes; 0: as declared there */
 	/* only for BPF_BY; by_times has config.by_max_times + config.n_pairs entries */
 	uint32_t by_hits, by_probes;
 };

@@ -14,7 +14,7 @@
 struct slow_pair {
 	/* the names of the two probes; of a call: the name of the function, and "" */
 	const char *start, *stop;
-	uint64_t ns; /* the time from start to stop */
+	uint64_t ns;   /* the time from start to stop */
 	bool is_call;  /* the call of a function, or a phase of the collector */
 	bool is_keyed; /* matched by an argument, so that pairs of one thread can overlap */
 	const struct ocp_hit *stop_hit;

@@ -15,7 +15,7 @@
 #include "record/hit_events.h"
 #include "unwind/frame_names.h"
 
-enum { MAX_PROCESSES = 1024 };
+enum { MAX_PROCESSES = 1024, N_SOURCES = 2 };
 
 /* One profiler, and what names its stacks. */
 struct moment_source {
@@ -95,10 +95,10 @@ int moments_open(struct ocp_ctx *ctx, const struct moments_spec *spec, struct mo
 
 int moments_start(struct moments *m)
 {
-	struct moment_source *const sources[] = { &m->waits, &m->samples };
+	struct moment_source *const sources[N_SOURCES] = { &m->waits, &m->samples };
 	int err = 0;
 
-	for (size_t i = 0; !err && i < sizeof(sources) / sizeof(*sources); i++) {
+	for (size_t i = 0; !err && i < N_SOURCES; i++) {
 		if (sources[i]->profiler)
 			err = profiler_start(sources[i]->profiler);
 		sources[i]->since_ns = clock_ns(CLOCK_MONOTONIC);
@@ -212,11 +212,11 @@ static int refresh_source(struct moment_source *source)
 
 int moments_refresh(struct moments *m, const char **stopped)
 {
-	struct moment_source *const sources[] = { &m->waits, &m->samples };
+	struct moment_source *const sources[N_SOURCES] = { &m->waits, &m->samples };
 	int err = 0;
 
 	*stopped = NULL;
-	for (size_t i = 0; !err && i < sizeof(sources) / sizeof(*sources); i++) {
+	for (size_t i = 0; !err && i < N_SOURCES; i++) {
 		const bool was_stopped = sources[i]->is_stopped;
 
 		err = refresh_source(sources[i]);
@@ -236,10 +236,10 @@ uint64_t moments_n_lost(struct moments *m)
 
 int moments_read_stacks(struct moments *m)
 {
-	struct moment_source *const sources[] = { &m->waits, &m->samples };
+	struct moment_source *const sources[N_SOURCES] = { &m->waits, &m->samples };
 	int err = 0;
 
-	for (size_t i = 0; !err && i < sizeof(sources) / sizeof(*sources); i++) {
+	for (size_t i = 0; !err && i < N_SOURCES; i++) {
 		stack_store_free(sources[i]->stacks);
 		sources[i]->stacks = NULL;
 		if (sources[i]->profiler)

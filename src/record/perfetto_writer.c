@@ -173,9 +173,9 @@ static int fill_names(struct perfetto_out *out, struct names *names)
 	const size_t n = trace_name_count(out->source->trace);
 
 	*names = (struct names){ .events = calloc(n + 1, sizeof(*names->events)),
-				 .event_list = calloc(n + 1, sizeof(*names->event_list)),
+				 .event_list = calloc(n + 1, sizeof(void *)),
 				 .args = calloc(n + 1, sizeof(*names->args)),
-				 .arg_list = calloc(n + 1, sizeof(*names->arg_list)) };
+				 .arg_list = calloc(n + 1, sizeof(void *)) };
 	perfetto__protos__interned_data__init(&names->data);
 	fill_categories(names);
 	if (!names->events || !names->event_list || !names->args || !names->arg_list)

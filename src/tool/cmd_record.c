@@ -98,7 +98,7 @@ static bool read_duration(const char *text, uint64_t *ns)
 	static const struct {
 		const char *unit;
 		double ns;
-	} units[] = { { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 } };
+	} units[] = { { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 }, { "m", 60e9 }, { "h", 3600e9 } };
 	char *end;
 	const double value = strtod(text, &end);
 
@@ -512,11 +512,12 @@ static int end_flight(struct recording *r)
 
 static int record(struct recording *r, struct session *session)
 {
-	int code = measure_attach(&r->measure);
+	int err = r->moments ? moments_start(r->moments) : 0, code;
 
+	if (err)
+		return say_error(r->options->ctx, err);
 	r->refreshed_ns = session_now_ns();
-	if (code == EXIT_DONE && r->moments && moments_start(r->moments))
-		code = say_error(r->options->ctx, -EPERM);
+	code = measure_attach(&r->measure);
 	if (code == EXIT_DONE)
 		code = measure_wait(&r->measure, session);
 	if (code != EXIT_DONE && code != EXIT_OVER_BUDGET)
@@ -576,7 +577,7 @@ static int open_recorder(struct recording *r, struct ocp_process **procs)
 
 static int record_processes(struct options *options)
 {
-	struct ocp_process **procs = calloc(options->n_pids + 1, sizeof(*procs));
+	struct ocp_process **procs = calloc(options->n_pids + 1, sizeof(void *));
 	struct recording r = { .options = options, .own = options->own };
 	struct session session = { 0 };
 	int code;

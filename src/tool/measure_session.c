@@ -371,7 +371,7 @@ static void write_report(struct measure_session *s, const struct ocp_sample *sam
 		.data = s->writer_data,
 	};
 
-	if (s->take)
+	if (s->take && !s->options->json)
 		return;
 	s->has_written = true;
 	s->writer->write(&report);

@@ -32,7 +32,8 @@ struct measure_session {
 	const void *writer_data;
 	/*
 	 * Unless `take` is NULL, it is called with `taker` for each printed hit and each pair, and
-	 * nothing is written. Then, and whenever hits were asked for, `after_hits` is called.
+	 * only the totals are written, as JSON if that is requested. `after_hits` is called each
+	 * time that all hits up to then were passed to `take`.
 	 */
 	ocp_hit_fn take;
 	enum ending (*after_hits)(void *taker);
