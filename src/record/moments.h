@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waits and CPU samples of processes as events of a trace. Each has a stack, whose number is kept in
- * the event; the stack gets its names when the trace is written.
+ * Waits and CPU samples of processes as events of a trace. Each has a stack, whose number is kept
+ * in the event; the stack gets its names when the trace is written.
  */
 #ifndef RECORD_MOMENTS_H
 #define RECORD_MOMENTS_H
@@ -26,7 +26,9 @@ struct moments_spec {
 
 struct moments;
 
-/* Load the BPF programs. Returns 0 or a negative errno; there is nothing to close after an error. */
+/*
+ * Load the BPF programs. Returns 0 or a negative errno; there is nothing to close after an error.
+ */
 int moments_open(struct ocp_ctx *ctx, const struct moments_spec *spec, struct moments **out);
 int moments_start(struct moments *moments);
 /* Free MOMENTS, which may be NULL. */

@@ -166,8 +166,8 @@ static bool end_track(struct arrangement *a)
 }
 
 /*
- * By time. At one time, the items of a lane keep their order: they are at increasing addresses until
- * the sort, and `place` is not their order. So the order is taken from a copy of the index.
+ * By time. At one time, the items of a lane keep their order: they are at increasing addresses
+ * until the sort, and `place` is not their order. So the order is taken from a copy of the index.
  */
 struct sorted {
 	struct timeline_item item;

@@ -36,7 +36,8 @@ struct timeline {
 
 /*
  * Arrange the events of TRACE that ended at SINCE_NS or later. The timeline is valid until the next
- * event is added to TRACE. Returns 0 or -ENOMEM. The caller frees the timeline, also after an error.
+ * event is added to TRACE. Returns 0 or -ENOMEM. The caller frees the timeline, also after an
+ * error.
  */
 int timeline_make(struct ocp_ctx *ctx, const struct trace *trace, int64_t since_ns,
 		  struct timeline *timeline);

@@ -103,10 +103,11 @@ size_t trace_name_count(const struct trace *trace);
 
 /*
  * Set *NUMBER to the number of a track, which is made if it does not exist. Processes and threads
- * are found by their ids, and get the name NAME; other tracks are found by NAME, too. Make the track
- * of a process before other tracks of this process. The number is valid until a track is made: a
- * track whose events were all dropped is removed when many tracks exist. Returns 1 if the track was
- * made, 0 if it existed, or -ENOMEM. trace_find_track() makes no track, and returns whether it exists.
+ * are found by their ids, and get the name NAME; other tracks are found by NAME, too. Make the
+ * track of a process before other tracks of this process. The number is valid until a track is
+ * made: a track whose events were all dropped is removed when many tracks exist. Returns 1 if the
+ * track was made, 0 if it existed, or -ENOMEM. trace_find_track() makes no track, and returns
+ * whether it exists.
  */
 int trace_track(struct trace *trace, enum trace_track_kind kind, pid_t pid, pid_t tid,
 		const char *name, uint32_t *number);
@@ -132,10 +133,11 @@ uint64_t trace_event_count(const struct trace *trace);
 uint64_t trace_dropped(const struct trace *trace);
 
 /*
- * The events, in the order in which they were added. A position is valid until the next trace_add().
- * trace_next() sets *PLACE to the position of the first event if *PLACE is TRACE_START, otherwise to
- * the next one; it returns false if there is no other event. trace_read() sets *EVENT to the event
- * at PLACE. The arguments of the event are in ARGS; their texts belong to TRACE.
+ * The events, in the order in which they were added. A position is valid until the next
+ * trace_add(). trace_next() sets *PLACE to the position of the first event if *PLACE is
+ * TRACE_START, otherwise to the next one; it returns false if there is no other event. trace_read()
+ * sets *EVENT to the event at PLACE. The arguments of the event are in ARGS; their texts belong to
+ * TRACE.
  */
 #define TRACE_START SIZE_MAX
 bool trace_next(const struct trace *trace, size_t *place);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * `record`: write what happened in a process, as a timeline. The events are those of a meter: hits of
- * probes, and each pair and each call with its beginning and its duration. They are kept in a buffer
- * of a fixed size (record/trace.h), and written at the end.
+ * `record`: write what happened in a process, as a timeline. The events are those of a meter: hits
+ * of probes, and each pair and each call with its beginning and its duration; and waits and CPU
+ * samples (record/moments.h). They are kept in a buffer of a fixed size (record/trace.h), and
+ * written at the end.
  *
  * As a flight recorder (--when), it runs until it is stopped. Each time that a condition holds, the
  * last seconds are written to a file of their own, together with the second that follows.
