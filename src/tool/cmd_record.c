@@ -451,9 +451,14 @@ static int complete_request(struct options *options, struct ocp_process **procs)
 		code = request_conditions(&command_record, options);
 	if (code != EXIT_DONE)
 		return code;
-	err = options->n_pids ? request_phases(options->ctx, options->pid, &options->request) : 0;
+	err = options->n_pids ? request_phases(options->ctx, options->pids[0], &options->request) : 0;
 	if (err)
 		return say_error(options->ctx, err);
+	if (measure_request_is_empty(&options->request) && !options->n_pids) {
+		say("%s: no process runs it: --time or --print must say what to record",
+		    options->exe);
+		return EXIT_USAGE;
+	}
 	if (measure_request_is_empty(&options->request)) {
 		say("nothing to record: the program has no probes, and the phases of its collector "
 		    "are not known");
@@ -717,6 +722,10 @@ static int run_record(struct options *options)
 	struct record_options *own = record_options_of(options);
 	int code = check_record_usage(options);
 
+	if (code == EXIT_DONE && options->exe && options->n_pids)
+		code = say_usage(&command_record, "-pid and --exe are mutually exclusive");
+	if (code == EXIT_DONE && options->exe)
+		code = measure_find_processes(options);
 	if (code == EXIT_DONE && (own->n_conditions || own->has_last))
 		sigaction(SIGUSR1, &action, NULL);
 	if (code == EXIT_DONE)

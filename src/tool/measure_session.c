@@ -672,6 +672,31 @@ static int prepare_meter(struct measure_session *s, struct ocp_process **procs, 
 	return err ? err : asserts_check(options, s->meter);
 }
 
+int measure_find_processes(struct options *options)
+{
+	const bool quiet = options->quiet;
+	pid_t *pids;
+	size_t n;
+	int code = EXIT_DONE, err;
+
+	/*
+	 * If something is to be measured, be quiet here: the meter searches, too, and then warns of
+	 * the processes that it cannot inspect.
+	 */
+	options->quiet = quiet || options_measure(options);
+	err = ocp_find_processes(options->ctx, options->exe, &pids, &n);
+	options->quiet = quiet;
+	/* Continue even if no process runs the file yet: processes may start later. */
+	if (err == -ESRCH && options_measure(options) && !options->actions_flag)
+		return EXIT_DONE;
+	if (err)
+		return say_error(options->ctx, err);
+	for (size_t i = 0; code == EXIT_DONE && i < n; i++)
+		code = options_add_pid(options, pids[i]);
+	free(pids);
+	return code;
+}
+
 int measure_prepare(struct measure_session *s, struct options *options, struct ocp_process **procs,
 		    size_t n)
 {

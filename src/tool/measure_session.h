@@ -60,6 +60,13 @@ struct measure_session {
 };
 
 /*
+ * Add the processes that run the file of --exe to the pids of OPTIONS. It is no error if something
+ * is to be measured and no process runs the file yet. Returns EXIT_DONE, or another code after
+ * printing the error.
+ */
+int measure_find_processes(struct options *options);
+
+/*
  * The phases of a measurement; call each once. measure_open() loads the meter. measure_attach()
  * starts measuring. measure_wait() waits until SESSION ends or the time is over, then detaches and
  * writes the totals. Each of these three returns EXIT_DONE, or another code after printing the
