@@ -209,26 +209,20 @@ struct recording {
 	const struct record_options *own;
 	struct trace *trace;
 	struct measure_session measure;
-	struct moments *moments;   /* NULL: no waits and no samples */
-	int64_t refreshed_ns;	   /* when `moments` was refreshed last */
-	struct gc_reader *gauges;  /* NULL: not read */
-	int64_t gauges_ns;	   /* when they were read last */
-	int64_t first_ns, last_ns; /* the times of the first and of the last event; 0: none */
-	uint64_t n_lost;	   /* events that did not fit into the buffer */
+	struct moments *moments;  /* NULL: no waits and no samples */
+	int64_t refreshed_ns;	  /* when `moments` was refreshed last */
+	struct gc_reader *gauges; /* NULL: not read */
+	int64_t gauges_ns;	  /* when they were read last */
+	int64_t start_ns, end_ns; /* when recording began, and when events were taken last */
+	uint64_t n_lost;	  /* events that did not fit into the buffer */
 	/* of a flight recorder: the next file, and when it is due (0: no condition holds) */
 	const char *why;
 	int64_t due_ns, held_ns;
+	size_t n_existing; /* files 1 to n_existing were there before */
 	size_t n_written;
 	uint64_t n_held; /* how often a condition held */
 	int err;
 };
-
-static void note_time(struct recording *r, int64_t ns)
-{
-	if (!r->first_ns)
-		r->first_ns = ns;
-	r->last_ns = ns;
-}
 
 /* A condition holds, or the user asks for a file: write one when the time afterwards is over. */
 static void plan_file(struct recording *r, const char *why, int64_t ns)
@@ -251,7 +245,6 @@ static void take_hit(void *data, const struct ocp_hit *hit)
 		r->n_lost++;
 	else if (err)
 		r->err = err;
-	note_time(r, start_ns + hit->time_ns);
 	for (size_t i = 0; i < r->own->n_conditions; i++)
 		if (condition_holds(&r->own->conditions[i], hit))
 			plan_file(r, r->own->conditions[i].text, start_ns + hit->time_ns);
@@ -348,6 +341,23 @@ static char *numbered_path(const char *output, size_t n)
 	return asprintf(&path, "%.*s-%zu%s", (int)stem, output, n, output + stem) < 0 ? NULL : path;
 }
 
+/* Files of an earlier recorder stay: find the number after theirs. */
+static int find_existing(struct recording *r)
+{
+	char *path;
+	bool exists;
+
+	do {
+		path = numbered_path(r->options->output, r->n_existing + 1);
+		if (!path)
+			return ctx_no_memory(r->options->ctx);
+		exists = access(path, F_OK) == 0;
+		free(path);
+		r->n_existing += exists;
+	} while (exists);
+	return 0;
+}
+
 /* Remove the oldest file of this recorder if there are too many. */
 static void remove_oldest(const struct recording *r)
 {
@@ -355,7 +365,7 @@ static void remove_oldest(const struct recording *r)
 
 	if (r->n_written <= r->own->n_files)
 		return;
-	path = numbered_path(r->options->output, r->n_written - r->own->n_files);
+	path = numbered_path(r->options->output, r->n_existing + r->n_written - r->own->n_files);
 	if (path && unlink(path) != 0 && errno != ENOENT)
 		say("%s: %s", path, strerror(errno));
 	free(path);
@@ -364,7 +374,7 @@ static void remove_oldest(const struct recording *r)
 /* Write the file that is due. */
 static int write_due(struct recording *r)
 {
-	char *path = numbered_path(r->options->output, r->n_written + 1);
+	char *path = numbered_path(r->options->output, r->n_existing + r->n_written + 1);
 	int err;
 
 	if (!path)
@@ -390,6 +400,7 @@ static enum ending after_hits(void *data)
 {
 	struct recording *r = data;
 
+	r->end_ns = session_now_ns();
 	if (!r->err)
 		r->err = take_moments(r);
 	if (!r->err)
@@ -451,7 +462,8 @@ static int complete_request(struct options *options, struct ocp_process **procs)
 		code = request_conditions(&command_record, options);
 	if (code != EXIT_DONE)
 		return code;
-	err = options->n_pids ? request_phases(options->ctx, options->pids[0], &options->request) : 0;
+	err = options->n_pids ? request_phases(options->ctx, options->pids[0], &options->request)
+			      : 0;
 	if (err)
 		return say_error(options->ctx, err);
 	if (measure_request_is_empty(&options->request) && !options->n_pids) {
@@ -498,8 +510,8 @@ static int write_all(struct recording *r)
 		return EXIT_DONE;
 	say("%s: written: %" PRIu64 " event%s of %.1f s, %" PRIu64 " dropped, %" PRIu64
 	    " lost; ui.perfetto.dev opens it",
-	    output, n, plural(n), (double)(r->last_ns - r->first_ns) / 1e9, trace_dropped(r->trace),
-	    r->n_lost + lost_in_kernel(r));
+	    output, n, plural(n), (double)(r->end_ns - r->start_ns) / 1e9,
+	    trace_dropped(r->trace), r->n_lost + lost_in_kernel(r));
 	return EXIT_DONE;
 }
 
@@ -522,7 +534,7 @@ static int record(struct recording *r, struct session *session)
 
 	if (err)
 		return say_error(r->options->ctx, err);
-	r->refreshed_ns = session_now_ns();
+	r->start_ns = r->refreshed_ns = session_now_ns();
 	code = measure_attach(&r->measure);
 	if (code == EXIT_DONE)
 		code = measure_wait(&r->measure, session);
@@ -563,6 +575,8 @@ static int open_recorder(struct recording *r, struct ocp_process **procs)
 	err = trace_new(options->ctx, r->own->memory, &r->trace);
 	if (!err)
 		err = profile_file_check(options->ctx, options->output);
+	if (!err && is_flight_recorder(r))
+		err = find_existing(r);
 	if (err)
 		return say_error(options->ctx, err);
 	code = measure_open(&r->measure, options, procs, options->n_pids);

@@ -243,6 +243,14 @@ test_last() {
 	stop_recording
 	read_trace "$TMP/flight-2"
 	eq "$(count_of work) $(count_of worked)" "1 1" "hits of the second file"
+	# The files of an earlier recorder stay.
+	start_recording -o "$TMP/flight" --when 'hit worked' --no-waits --hz 0 --files 1
+	pass 4
+	wait_for '[[ -e $TMP/flight-3 ]]'
+	stop_recording
+	read_trace "$TMP/flight-3"
+	eq "$(count_of worked)" 4 "hits of the third file"
+	[[ -e $TMP/flight-1 && -e $TMP/flight-2 ]] || fail "files of an earlier recorder were removed"
 }
 
 # A pair that takes long, a pause of the collector, and a signal.
@@ -280,6 +288,33 @@ test_end_of_the_process() {
 	wait "$RECORDING" || fail "status $?: $(<"$TMP/err")"
 	read_trace "$TMP/flight-1"
 	eq "$(count_of work) $(count_of worked)" "7 7" "hits"
+}
+
+# Two processes of a program, which is named by its file.
+test_all_processes() {
+	local first program
+	need_counting
+	program=$(own_copy "$O/tests/ocaml/reborn")
+	start_target "$program"
+	await_line ready
+	first=$TARGET
+	start_target "$program"
+	await_line ready
+	background "$TOOL" record --exe "$program" --budget none --print work -o "$TMP/trace" --hz 0 >"$TMP/totals" 2>"$TMP/err"
+	RECORDING=$!
+	wait_for 'has_text "$TMP/err" "of every process that runs it" || has_ended "$RECORDING"'
+	pass 3
+	tell "go 5" "$first"
+	await_line "passed 5" 60 "$first"
+	stop_recording
+	read_trace "$TMP/trace"
+	check_trace "$first" "$TARGET" <<-'PY'
+		hits = dict(sql("select pid, count(*) from instants where name = 'work' group by 1"))
+		assert hits == {int(words[0]): 5, int(words[1]): 3}, hits
+		assert {name for name, in sql("select name from tracks where parent is null and pid is not null and tid is null")} == {"reborn"}
+		(waits,), = sql("select count(distinct pid) from slices where category = 'wait'")
+		assert waits == 2, waits
+	PY
 }
 
 # A killed recorder leaves whole files, and a program that works.
