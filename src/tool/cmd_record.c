@@ -90,7 +90,7 @@ static int wrong_condition(const struct command *command, const char *text)
 {
 	return say_usage(command,
 			 "--when '%s': not 'slower START,STOP TIME', 'slower fn:NAME TIME', "
-			 "'pause TIME' or 'hit PROBE'",
+			 "'pause TIME' or 'hit PROBE', with one name for each word in capitals",
 			 text);
 }
 
@@ -111,6 +111,31 @@ static bool read_duration(const char *text, uint64_t *ns)
 	return false;
 }
 
+/*
+ * Return true if TEXT names one thing: not several, and no pattern, whose matches have other names.
+ */
+static bool names_one(const char *text)
+{
+	const enum item_kind kind = item_kind_of(text);
+
+	if (strchr(text, ',') || item_is_function_line(text))
+		return false;
+	return kind == ITEM_PROBE || kind == ITEM_FUNCTION || kind == ITEM_C_FUNCTION ||
+	       kind == ITEM_GC_PHASE;
+}
+
+/* Return true if TEXT is what --time times as one pair: START,STOP or a function. */
+static bool names_one_pair(const char *text)
+{
+	const char *comma = strchr(text, ',');
+	char start[512];
+
+	if (!comma)
+		return item_is_code(text) && names_one(text);
+	snprintf(start, sizeof(start), "%.*s", (int)(comma - text), text);
+	return names_one(start) && names_one(comma + 1);
+}
+
 /* Read the words of a condition. The words are in COPY. */
 static bool read_condition(char *copy, struct condition *condition)
 {
@@ -122,7 +147,7 @@ static bool read_condition(char *copy, struct condition *condition)
 	condition->what = strdup(what);
 	if (strcmp(kind, "hit") == 0) {
 		condition->kind = WHEN_HIT;
-		return !rest;
+		return !rest && names_one(what);
 	}
 	if (strcmp(kind, "pause") == 0) {
 		condition->kind = WHEN_PAUSE;
@@ -130,7 +155,8 @@ static bool read_condition(char *copy, struct condition *condition)
 	}
 	time = strsep(&rest, " ");
 	condition->kind = WHEN_SLOWER;
-	return strcmp(kind, "slower") == 0 && time && !rest && read_duration(time, &condition->ns);
+	return strcmp(kind, "slower") == 0 && time && !rest && names_one_pair(what) &&
+	       read_duration(time, &condition->ns);
 }
 
 static int add_condition(const struct command *command, struct record_options *own,
@@ -152,6 +178,25 @@ static int add_condition(const struct command *command, struct record_options *o
 	return is_right ? EXIT_DONE : wrong_condition(command, text);
 }
 
+/* Return true if WHAT names the pair from START to STOP, or the calls of START if STOP is "". */
+static bool names_pair(const char *what, const char *start, const char *stop)
+{
+	const size_t n = strlen(start);
+
+	if (!*stop)
+		return strcmp(what, start) == 0;
+	return strncmp(what, start, n) == 0 && what[n] == ',' && strcmp(what + n + 1, stop) == 0;
+}
+
+static bool times_pair(const struct measure_request *request, const char *what)
+{
+	for (size_t i = 0; i < request->n_pairs; i++)
+		if (names_pair(what, request->pairs[i].start.text,
+			       request_pair_stop(&request->pairs[i])))
+			return true;
+	return false;
+}
+
 /* Measure what the conditions are about. */
 static int request_conditions(const struct command *command, struct options *options)
 {
@@ -160,32 +205,14 @@ static int request_conditions(const struct command *command, struct options *opt
 
 	for (size_t i = 0; code == EXIT_DONE && i < own->n_conditions; i++) {
 		const struct condition *condition = &own->conditions[i];
-		bool is_timed = false;
 
-		for (size_t j = 0; j < options->request.n_pairs; j++) {
-			const struct request_pair *pair = &options->request.pairs[j];
-			const size_t n = strlen(pair->start.text);
-
-			is_timed |= strncmp(condition->what, pair->start.text, n) == 0 &&
-				    strcmp(condition->what + n + (condition->what[n] == ','),
-					   request_pair_stop(pair)) == 0;
-		}
-		if (condition->kind == WHEN_SLOWER && !is_timed)
+		if (condition->kind == WHEN_SLOWER &&
+		    !times_pair(&options->request, condition->what))
 			code = measure_options_add(command, options, "time", condition->what);
 		if (condition->kind == WHEN_HIT)
 			code = measure_options_add(command, options, "print", condition->what);
 	}
 	return code;
-}
-
-static bool is_same_pair(const char *what, const struct slow_pair *pair)
-{
-	const size_t n = strlen(pair->start);
-
-	if (pair->is_call)
-		return strcmp(what, pair->start) == 0;
-	return strncmp(what, pair->start, n) == 0 && what[n] == ',' &&
-	       strcmp(what + n + 1, pair->stop) == 0;
 }
 
 static bool condition_holds(const struct condition *condition, const struct ocp_hit *hit)
@@ -194,7 +221,8 @@ static bool condition_holds(const struct condition *condition, const struct ocp_
 
 	switch (condition->kind) {
 	case WHEN_SLOWER:
-		return pair && pair->ns >= condition->ns && is_same_pair(condition->what, pair);
+		return pair && pair->ns >= condition->ns &&
+		       names_pair(condition->what, pair->start, pair->stop);
 	case WHEN_PAUSE:
 		return pair && pair->ns >= condition->ns && strncmp(pair->start, "gc:", 3) == 0;
 	default:
@@ -433,7 +461,8 @@ static int request_phases(struct ocp_ctx *ctx, pid_t pid, struct measure_request
 	ocp_program_free(prog);
 	/* A program whose phases are not known is recorded without them. */
 	for (size_t i = 0; !err && i < plan.n; i++)
-		if (plan.is_timed[i] && measure_request_add_pair(request, plan.names[i], NULL))
+		if (plan.is_timed[i] && !times_pair(request, plan.names[i]) &&
+		    measure_request_add_pair(request, plan.names[i], NULL))
 			return ctx_no_memory(ctx);
 	return 0;
 }
@@ -510,8 +539,8 @@ static int write_all(struct recording *r)
 		return EXIT_DONE;
 	say("%s: written: %" PRIu64 " event%s of %.1f s, %" PRIu64 " dropped, %" PRIu64
 	    " lost; ui.perfetto.dev opens it",
-	    output, n, plural(n), (double)(r->end_ns - r->start_ns) / 1e9,
-	    trace_dropped(r->trace), r->n_lost + lost_in_kernel(r));
+	    output, n, plural(n), (double)(r->end_ns - r->start_ns) / 1e9, trace_dropped(r->trace),
+	    r->n_lost + lost_in_kernel(r));
 	return EXIT_DONE;
 }
 

@@ -273,10 +273,12 @@ test_other_conditions() {
 	read_trace "$TMP/pause-1"
 	start_target "$O/tests/ocaml/story" 3
 	await_line ready
-	start_recording -o "$TMP/paused" --when 'pause 1us'
+	start_recording -o "$TMP/paused" --time gc:minor --when 'pause 1us' --when 'slower fn:Story.compute 1us'
 	tell go
 	wait_for '[[ -e $TMP/paused-1 ]]'
 	stop_recording
+	read_trace "$TMP/paused-1"
+	check_trace <<<'assert sql("select count(*) from slices where name = ?", "Story.compute") == [(3,)]'
 }
 
 # What was planned when the recorder ends is written.
@@ -393,6 +395,10 @@ test_mistakes() {
 	check_error 2 "^ocaml-probes: record: --when 'slow 3ms': not 'slower START,STOP TIME'" "$pid" -o "$TMP/trace" --when 'slow 3ms'
 	check_error 2 "record: --when 'slower work,worked 3': not" "$pid" -o "$TMP/trace" --when 'slower work,worked 3'
 	check_error 2 "record: --when 'pause': not" "$pid" -o "$TMP/trace" --when 'pause'
+	check_error 2 "record: --when 'hit wor.*': not" "$pid" -o "$TMP/trace" --when 'hit wor.*'
+	check_error 2 "record: --when 'hit work,worked': not" "$pid" -o "$TMP/trace" --when 'hit work,worked'
+	check_error 2 "record: --when 'slower fn:Reborn.* 1s': not" "$pid" -o "$TMP/trace" --when 'slower fn:Reborn.* 1s'
+	check_error 2 "record: --when 'slower work 1s': not" "$pid" -o "$TMP/trace" --when 'slower work 1s'
 	check_error 2 "record: --last '2h': not a time such as 500ms or 10s" "$pid" -o "$TMP/trace" --last 2h
 	check_error 2 "record: --memory '10': not a size from 1MB to 64GB" "$pid" -o "$TMP/trace" --memory 10
 	check_error 2 "record: --files '0': not a number from 1 to 10000" "$pid" -o "$TMP/trace" --last 1s --files 0
