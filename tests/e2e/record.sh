@@ -369,7 +369,7 @@ test_hostile_names() {
 	await_line ready
 	start_recording -o "$TMP/trace" --print step
 	tell go
-	await_line done
+	await_line "done"
 	stop_recording
 	read_trace "$TMP/trace"
 	check_trace <<-'PY'

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The buffer of a trace against a model that forgets nothing: what is left is the newest events, each
- * with all that it was added with.
+ * The buffer of a trace against a model that forgets nothing: what is left is the newest events,
+ * each with all that it was added with.
  */
 #include <errno.h>
 #include <stdint.h>
