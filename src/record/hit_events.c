@@ -128,6 +128,24 @@ static int add_args(struct event_args *args, const struct ocp_hit *hit, const ch
 	return err;
 }
 
+/* Add the thread of HIT as an argument, whose name no argument of a probe can have. */
+static int add_thread(struct event_args *args, const struct ocp_hit *hit, const char *at)
+{
+	char name[NAME_BYTES];
+	int err;
+
+	if (args->n == TRACE_MAX_ARGS)
+		return 0;
+	snprintf(name, sizeof(name), "on thread%s%s", at ? " at " : "", at ? at : "");
+	err = trace_name(args->trace, name, &args->list[args->n].name);
+	if (err)
+		return err;
+	args->list[args->n].kind = TRACE_INT;
+	args->list[args->n].number = hit->tid;
+	args->texts[args->n++] = NULL;
+	return 0;
+}
+
 /* ---- events --------------------------------------------------------------------------------- */
 
 static int add_instant(struct trace *trace, int64_t start_ns, const struct ocp_hit *hit)
@@ -191,6 +209,11 @@ static int add_slice(struct trace *trace, int64_t start_ns, const struct slow_pa
 		err = add_args(&args, start, NULL);
 	if (!err && !pair->is_call)
 		err = add_args(&args, stop, pair->stop);
+	/* The track of the slice does not show its threads. */
+	if (!err && pair->is_keyed && start)
+		err = add_thread(&args, start, NULL);
+	if (!err && pair->is_keyed)
+		err = add_thread(&args, stop, pair->stop);
 	if (!err && pair->is_keyed)
 		err = hit_events_track(trace, TRACE_GROUP, on->pid, 0, name, &event.track);
 	else if (!err)

@@ -107,7 +107,7 @@ test_pairs_by_key() {
 	await_line ready
 	record_work --time request_start,request_stop --key id --print request_stop --json
 	check_totals
-	check_trace <<-'PY'
+	check_trace "$TARGET" <<-'PY'
 		pairs, = [int(line.split("=")[1]) for line in books if line.startswith("pairs=")]
 		rows = sql("select track, thread, depth, args from slices where category = 'pair'")
 		assert len(rows) == pairs > 100, (len(rows), pairs)
@@ -115,6 +115,8 @@ test_pairs_by_key() {
 		    args = json.loads(args)
 		    number = args["id"]
 		    assert track == "request_start,request_stop" and thread is None and depth == 0, (track, thread, depth)
+		    # The main thread begins requests, another one ends them.
+		    assert args.pop("on thread") == int(words[0]) != args.pop("on thread at request_stop"), args
 		    assert args == {"id": number, "meth": "POST" if number % 3 == 0 else "GET", "name": f"request {number}",
 		                    "id at request_stop": number, "status at request_stop": 200, "name at request_stop": f"request {number}"}, args
 		(lanes,), = sql("select count(*) from tracks where name = 'request_start,request_stop'")
