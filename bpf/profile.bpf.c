@@ -184,10 +184,13 @@ int sample_cpu(void *ctx)
 		return 0;
 	set_thread(&key, &ids);
 	if (store_current(ctx, &ids, 0, &key.stack) == 0) {
-		if (config.keeps_moments)
-			keep_moment(&key, bpf_ktime_get_ns(), bpf_ktime_get_ns(), 0);
-		else
+		if (config.keeps_moments) {
+			const __u64 now_ns = bpf_ktime_get_ns();
+
+			keep_moment(&key, now_ns, now_ns, 0);
+		} else {
 			count_for_key(&key, 0, 0);
+		}
 	}
 	cost_end(start_ns);
 	return 0;
