@@ -21,7 +21,9 @@
 
 #include "base/interrupted.h"
 #include "base/suggest.h"
+#include "program/arg_names.h"
 #include "serve/hosts.h"
+#include "serve/label_name.h"
 
 enum {
 	MAX_NAME_BYTES = 1024,
@@ -515,9 +517,9 @@ static const char *key_in_words(const char *text)
 	static const struct {
 		const char *words, *key;
 	} all[] = {
-		{ "for the filter", "filter" },
-		{ "filter ", "filter" },
-		{ "for the key", "key" },
+		{ "for the filter", "filter" }, { "filter ", "filter" },
+		{ "for the key", "key" },	{ "for the groups", "by" },
+		{ "groups by ", "by" },		{ "by the value of an argument", "by" },
 		{ "engine", "engine" },
 	};
 
@@ -534,7 +536,7 @@ static bool is_about_the_file(int err)
 
 void config_blame_target(struct ocp_ctx *ctx, const struct config *config, size_t i, int err)
 {
-	static const char *const keys[] = { "count", "time", "key", "filter", "exe" };
+	static const char *const keys[] = { "count", "time", "key", "filter", "by", "exe" };
 	const char *said = key_in_words(ocp_error(ctx));
 	struct json_object *targets, *target, *value;
 	char where[WHERE_BYTES], of_target[WHERE_BYTES];
@@ -812,6 +814,67 @@ static int take_engine(struct config_reader *r, const char *where, struct json_o
 	return err;
 }
 
+/* Take the argument whose values become the values of a label. */
+static int take_by(struct config_reader *r, const char *where, struct json_object *value,
+		   void *into)
+{
+	unsigned int number;
+	const char *text;
+	char end;
+	int err = take_text(r, where, value, &text);
+
+	if (err)
+		return err;
+	if (sscanf(text, "arg%2u%c", &number, &end) != 1 && !arg_name_is_sound(text, strlen(text)))
+		return wrong(r, where, "'%.100s': not an argument, \"argN\" or its name", text);
+	return take_own_text(r, where, value, into);
+}
+
+static int take_limit(struct config_reader *r, const char *where, struct json_object *value,
+		      void *into)
+{
+	int64_t limit = 0;
+	int err = take_integer(r, where, value, 1, WATCH_LABEL_MOST, &limit);
+
+	if (!err)
+		*(size_t *)into = (size_t)limit;
+	return err;
+}
+
+/*
+ * Check the name of the label for the argument that the target groups by. Set the default: the
+ * argument's name.
+ */
+static int check_label(struct config_reader *r, const char *where, struct watch_spec *target)
+{
+	struct watch_label_spec *label = &target->label;
+	const char *key = label->name ? "by_label" : "by", *why;
+	char member[WHERE_BYTES];
+	int err;
+
+	if (!r->request->by && (label->name || label->limit))
+		return wrong(r, where, "'%s' requires 'by'", label->name ? "by_label" : "by_limit");
+	if (!r->request->by)
+		return 0;
+	if (!label->limit)
+		label->limit = WATCH_LABEL_LIMIT;
+	if (!label->name) {
+		char *name = label_name_of(r->request->by);
+
+		if (!name)
+			return ctx_no_memory(r->ctx);
+		r->config->label_names[target - r->config->targets] = name;
+		label->name = name;
+	}
+	why = label_name_check(label->name);
+	if (!why)
+		return 0;
+	name_member(member, where, key);
+	err = wrong(r, member, "label '%.100s': %s", label->name, why);
+	ctx_hint(r->ctx, "\"by_label\": \"NAME\" gives the label another name");
+	return err;
+}
+
 static int check_engine(struct config_reader *r, const char *where, const struct watch_spec *target)
 {
 	const char *need =
@@ -845,6 +908,8 @@ static const char *fault_message(enum request_fault fault)
 		return "'depth' requires 'time'";
 	case REQUEST_KEY_WITHOUT_PAIR:
 		return "'key' requires 'time'";
+	case REQUEST_BY_AND_CODE:
+		return "'by' needs arguments; c:, gc:, line: and note: have no arguments";
 	default:
 		return "'depth' and 'key' are mutually exclusive";
 	}
@@ -864,6 +929,8 @@ static int check_target(struct config_reader *r, const char *where, struct watch
 	if (fault != REQUEST_FINE)
 		return wrong(r, where, "%s", fault_message(fault));
 	err = check_engine(r, where, target);
+	if (!err)
+		err = check_label(r, where, target);
 	return err ? err : check_program(r, where, target);
 }
 
@@ -879,6 +946,9 @@ static int take_target(struct config_reader *r, const char *where, struct json_o
 		{ "depth", take_depth, OF_REQUEST(depth) },
 		{ "key", take_own_text, OF_REQUEST(key) },
 		{ "filter", take_own_text, OF_REQUEST(filter) },
+		{ "by", take_by, OF_REQUEST(by) },
+		{ "by_label", take_text, OF_TARGET(label.name) },
+		{ "by_limit", take_limit, OF_TARGET(label.limit) },
 		{ "budget", take_budget, OF_REQUEST(budget) },
 		{ "engine", take_engine, OF_TARGET(engine) },
 	};
@@ -967,7 +1037,8 @@ static int take_targets(struct config_reader *r, const char *where, struct json_
 	n = json_object_array_length(value);
 	config->targets = calloc(n, sizeof(*config->targets));
 	config->requests = calloc(n, sizeof(*config->requests));
-	if (!config->targets || !config->requests)
+	config->label_names = calloc(n, sizeof(*config->label_names));
+	if (!config->targets || !config->requests || !config->label_names)
 		return ctx_no_memory(r->ctx);
 	r->exes = json_object_new_object();
 	r->pids = json_object_new_object();
@@ -1078,14 +1149,17 @@ void config_free(struct config *config)
 {
 	if (!config)
 		return;
-	for (size_t i = 0; i < config->n_targets; i++)
+	for (size_t i = 0; i < config->n_targets; i++) {
 		measure_request_free(&config->requests[i]);
+		free(config->label_names[i]);
+	}
 	json_object_put(config->memory->root);
 	json_object_put(config->memory->lines);
 	free(config->memory->file);
 	free(config->memory);
 	free(config->targets);
 	free(config->requests);
+	free(config->label_names);
 	free(config->settings.hosts);
 	free(config);
 }

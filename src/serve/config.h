@@ -14,6 +14,9 @@
  *	count      ["NAME", ...] or a string, as the value of --count; default: all probes
  *	time       [["START", "STOP"], "fn:FUNCTION", "gc:PHASE", ...]
  *	depth, key, filter     as the options --depth, --key and --filter
+ *	by         the argument whose values split hits and times, as the option --by
+ *	by_label   the name of the label for these values; default: the argument's name
+ *	by_limit   how many values have samples of their own; default: WATCH_LABEL_LIMIT
  *	budget     percent of a core
  *	engine     "bpf", "inside" or "auto"
  */
@@ -40,7 +43,8 @@ struct config {
 	struct watch_spec *targets;
 	size_t n_targets;
 	struct measure_request *requests; /* targets[i].request points to requests[i] */
-	struct config_memory *memory;	  /* owns the strings, except those of the requests */
+	char **label_names; /* targets[i].label.name, if the file does not give it; or NULL */
+	struct config_memory *memory; /* owns the strings, except those of the requests */
 };
 
 /*
