@@ -113,7 +113,7 @@ static const struct watch usual = {
 		  .engine = WATCH_ENGINE_INSIDE,
 		  .pids = pids, .n_pids = 2, .knows_pids = true, .cost_per_hit_ns = 512.5,
 		  .cpu_overhead_seconds = 0.000000512, .cpu_overhead = 0.25, .budget = 0.05,
-		  .losses = { 2, 3, 4, 5, 6 }, .filter_mismatch = "arg0 of probe 'done' is an int",
+		  .losses = { 2, 3, 4, 5, 6, 8 }, .filter_mismatch = "arg0 of probe 'done' is an int",
 		  .probes = probes, .n_probes = 2,
 		  .pairs = pairs, .n_pairs = 1, .rows = rows, .n_rows = 3 },
 		{ .exe = "/gone", .since_ns = INT64_C(1600000000250000000), .problem = "no \"x\"" },
