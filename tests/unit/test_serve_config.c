@@ -107,6 +107,31 @@ TEST(all_keys)
 	config_free(config);
 }
 
+TEST(labels)
+{
+	static const char text[] =
+		"{\"targets\": [\n"
+		"  {\"exe\": \"a\", \"by\": \"arg1\"},\n"
+		"  {\"exe\": \"b\", \"by_limit\": 4096, \"by\": \"route'\"},\n"
+		"  {\"exe\": \"c\", \"by\": \"pid\", \"by_label\": \"job_pid\"},\n"
+		"  {\"exe\": \"d\"}]}";
+	struct config *config;
+
+	assert_int_equal(read_text(text, &config), 0);
+	assert_string_equal(config->targets[0].request->by, "arg1");
+	assert_string_equal(config->targets[0].label.name, "arg1");
+	assert_int_equal(config->targets[0].label.limit, 100);
+	assert_string_equal(config->targets[1].request->by, "route'");
+	assert_string_equal(config->targets[1].label.name, "route_");
+	assert_int_equal(config->targets[1].label.limit, 4096);
+	assert_string_equal(config->targets[2].request->by, "pid");
+	assert_string_equal(config->targets[2].label.name, "job_pid");
+	assert_null(config->targets[3].request->by);
+	assert_null(config->targets[3].label.name);
+	assert_int_equal(config->targets[3].label.limit, 0);
+	config_free(config);
+}
+
 /* Lists have names, whatever characters these have; a string is what --count= takes. */
 TEST(names_with_commas_are_names)
 {
