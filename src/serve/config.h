@@ -7,6 +7,9 @@
  *	buckets    [0.001, 0.01, ...]   seconds, ascending
  *	label_pid  true | false
  *	textfile   "FILE"
+ *	profile    true | false
+ *	memprof    true | false | the samples per word, a number
+ *	token_file "FILE"
  *	targets    [ TARGET, ... ]; default: every program with probes
  *
  * A TARGET is { "exe": "FILE" } or { "pid": N }, and may have these keys:
@@ -35,7 +38,9 @@ struct serve_settings {
 	const char **hosts;	       /* names of this server, see hosts.h */
 	size_t n_hosts;
 	struct buckets buckets; /* buckets.n is 0: not given */
-	bool label_pid;
+	bool label_pid, profile, memprof;
+	double memprof_rate;	/* samples per word, with `memprof` */
+	const char *token_file; /* NULL: choose a random token */
 };
 
 struct config {
