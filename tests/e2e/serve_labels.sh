@@ -130,6 +130,23 @@ print(sum(int(line.split()[-1]) for line in open(sys.argv[1]) if line.startswith
 	eq "$(sample ocaml_probes_label_values <"$TMP/scrape.12.1")" 20 "values"
 }
 
+# A value that comes between the last reading and the end of the file's program has a row, too.
+test_values_that_come_last() {
+	need
+	start_routes
+	configure "$USUAL"
+	start_server --config "$TMP/config"
+	kill -STOP "$SERVER"
+	order "go 100 3"
+	take_books
+	quit_target
+	cp "$BUILT/routes" "$TMP/routes.new"
+	mv "$TMP/routes.new" "$TMP/routes"
+	kill -CONT "$SERVER"
+	wait_for '[[ $(get metrics | sample ocaml_probes_hits_total probe=\"request_done\") = 100 ]]'
+	check_routes 100 3
+}
+
 # Of the values that one reading finds, the most frequent ones have rows.
 test_the_most_frequent_have_rows() {
 	need

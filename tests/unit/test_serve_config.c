@@ -59,6 +59,7 @@ TEST(all_keys)
 		"  \"label_pid\": true,\n"
 		"  \"hosts\": [\"probes.example\", \"b:8080\"],\n"
 		"  \"textfile\": \"/run/x.prom\",\n"
+		"  \"profile\": true, \"memprof\": 0.5, \"token_file\": \"/etc/token\",\n"
 		"  \"targets\": [\n"
 		"    {\"exe\": \"/usr/bin/app\", \"count\": [\"a\", \"b\"], \"depth\": 1,\n"
 		"     \"time\": [[\"a\", \"b\"], [\"c\", \"d\"]], \"filter\": \"arg0 > 1\"},\n"
@@ -76,6 +77,10 @@ TEST(all_keys)
 	assert_string_equal(config->settings.hosts[0], "probes.example");
 	assert_string_equal(config->settings.hosts[1], "b:8080");
 	assert_string_equal(config->settings.textfile, "/run/x.prom");
+	assert_true(config->settings.profile);
+	assert_true(config->settings.memprof);
+	assert_true(config->settings.memprof_rate == 0.5);
+	assert_string_equal(config->settings.token_file, "/etc/token");
 	assert_true(config->settings.label_pid);
 	assert_int_equal(config->settings.buckets.n, 3);
 	assert_true(config->settings.buckets.bounds_ns[1] == 10000000);
