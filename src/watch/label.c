@@ -22,8 +22,8 @@ static size_t add_replacement(char *text, size_t n)
 
 /*
  * Copy the N bytes at BYTES to TEXT. Replace each zero byte, and each byte that belongs to no
- * character, by U+FFFD. If IS_CUT, more bytes followed, which are not known: leave out what may be a
- * part of a character at the end, and add "...".
+ * character, by U+FFFD. If IS_CUT, more bytes followed, which are not known: leave out what may be
+ * a part of a character at the end, and add "...".
  */
 static void copy_text(const char *bytes, size_t n, bool is_cut, char text[LABEL_TEXT_BYTES])
 {
@@ -190,7 +190,7 @@ int label_gather(struct ocp_ctx *ctx, const struct label *label, const struct va
 	return 0;
 }
 
-static int compare_texts(const void *a, const void *b)
+static int compare_candidate_texts(const void *a, const void *b)
 {
 	return strcmp(((const struct label_candidate *)a)->text,
 		      ((const struct label_candidate *)b)->text);
@@ -210,7 +210,7 @@ static void merge_candidates(struct label_candidates *candidates)
 	struct label_candidate *list = candidates->list;
 	size_t left = 0;
 
-	qsort(list, candidates->n, sizeof(*list), compare_texts);
+	qsort(list, candidates->n, sizeof(*list), compare_candidate_texts);
 	for (size_t i = 0; i < candidates->n; i++) {
 		if (left && strcmp(list[left - 1].text, list[i].text) == 0) {
 			list[left - 1].hits += list[i].hits;
@@ -292,7 +292,7 @@ static int grow_times(struct labelled_times *times)
 	if (!list)
 		return -ENOMEM;
 	times->list = list;
-	records = array_grow(times->records, times->n, sizeof(*times->records));
+	records = array_grow(times->records, times->n, sizeof(void *));
 	if (!records)
 		return -ENOMEM;
 	times->records = records;
@@ -313,7 +313,7 @@ static ptrdiff_t time_row(struct labelled_times *times, size_t value)
 		return -1;
 	}
 	memmove(times->list + at + 1, times->list + at, behind * sizeof(*times->list));
-	memmove(times->records + at + 1, times->records + at, behind * sizeof(*times->records));
+	memmove(times->records + at + 1, times->records + at, behind * sizeof(void *));
 	times->list[at] = (struct watch_value_times){ .value = value, .buckets = new->buckets };
 	times->records[at] = new;
 	times->n++;
