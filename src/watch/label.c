@@ -16,8 +16,10 @@
 
 static size_t add_replacement(char *text, size_t n)
 {
-	memcpy(text + n, "\xef\xbf\xbd", 3);
-	return n + 3;
+	static const char replacement[] = { '\xef', '\xbf', '\xbd' };
+
+	memcpy(text + n, replacement, sizeof(replacement));
+	return n + sizeof(replacement);
 }
 
 /*
@@ -54,7 +56,7 @@ static void write_int(const struct value_group *group, char text[LABEL_TEXT_BYTE
 	const char byte = (char)number;
 
 	if (group->type == OCP_ARG_BOOL && (number == 0 || number == 1))
-		strcpy(text, number ? "true" : "false");
+		snprintf(text, LABEL_TEXT_BYTES, "%s", number ? "true" : "false");
 	else if (group->type == OCP_ARG_CHAR && number >= 0 && number <= UINT8_MAX)
 		copy_text(&byte, 1, false, text);
 	else
