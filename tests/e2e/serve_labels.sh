@@ -218,6 +218,7 @@ test_an_argument_that_goes() {
 	quit_target
 	start_routes unrouted
 	wait_for 'has_text "$TMP/serve.err" "counted without groups: probe .request_failed.*no argument .route. for the groups"'
+	wait_for 'get metrics | finds "^ocaml_probes_up{.*} 1$"'
 	order "go 2000 1"
 	order books
 	eq "$(get metrics | sed -n 's/^ocaml_probes_hits_total{probe="request_failed",exe="[^"]*"\(.*\)}/\1/p')" \
