@@ -8,40 +8,7 @@
 #include <string.h>
 
 #include "profile/formats/numbering.h"
-
-/*
- * Write JSON in a form that is safe in a script element. `<`, `>` and `&` are escaped; in JSON they
- * occur only inside strings. U+2028 and U+2029 are escaped, too, since they end lines in older
- * JavaScript.
- */
-static void write_escaped(const char *json, FILE *to)
-{
-	for (const char *p = json; *p; p++) {
-		if (*p == '<' || *p == '>' || *p == '&') {
-			fprintf(to, "\\u%04x", (unsigned int)*p);
-		} else if (strncmp(p, "\xe2\x80\xa8", 3) == 0 ||
-			   strncmp(p, "\xe2\x80\xa9", 3) == 0) {
-			fprintf(to, "\\u20%02x", (unsigned char)p[2] - 0x80);
-			p += 2;
-		} else {
-			fputc(*p, to);
-		}
-	}
-}
-
-/* Write OBJECT and free it. */
-static int write_object(struct ocp_ctx *ctx, struct json_object *object, FILE *to)
-{
-	const char *json =
-		object ? json_object_to_json_string_ext(
-				 object, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
-		       : NULL;
-
-	if (json)
-		write_escaped(json, to);
-	json_object_put(object);
-	return json ? 0 : ctx_no_memory(ctx);
-}
+#include "profile/formats/page_writer.h"
 
 static struct json_object *head_json(const struct profile *profile, const char *title)
 {
@@ -114,7 +81,7 @@ static int write_frames(struct ocp_ctx *ctx, const struct profile *profile,
 				continue;
 			if (number)
 				fputs(",\n", to);
-			if (write_object(ctx, frame_json(stack->frames[j]), to))
+			if (page_write_object(ctx, frame_json(stack->frames[j]), to))
 				return -ENOMEM;
 		}
 	}
@@ -202,7 +169,7 @@ int flame_json_write(struct ocp_ctx *ctx, const struct profile *profile,
 	int err;
 
 	fputs("{\"profile\":", to);
-	err = write_object(ctx, head_json(profile, title), to);
+	err = page_write_object(ctx, head_json(profile, title), to);
 	fputs(",\n\"frames\":[", to);
 	if (!err)
 		err = write_frames(ctx, profile, &numbers, to);

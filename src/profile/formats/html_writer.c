@@ -1,36 +1,30 @@
 // SPDX-License-Identifier: MIT
-/*
- * Writes the HTML page that the build assembles from page/page.html and the files named in it. The
- * page needs no other file. html_write() replaces the line "@data" of the page by the profile.
- */
 #include "profile/formats/html_writer.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "profile/formats/flame_json.h"
+#include "profile/formats/page_writer.h"
 
-extern const char flame_page[]; /* see page.S */
+/* What the page shows. DIFF is NULL unless it is a comparison. */
+struct flame_data {
+	const struct profile *profile;
+	const struct profile_diff *diff;
+	const char *title;
+};
 
-static const char data_line[] = "\n@data\n";
+static int write_flame_data(struct ocp_ctx *ctx, const void *data, FILE *to)
+{
+	const struct flame_data *flame = data;
+
+	return flame_json_write(ctx, flame->profile, flame->diff, flame->title, to);
+}
 
 static int write_page(struct ocp_ctx *ctx, const struct profile *profile,
 		      const struct profile_diff *diff, const char *title, FILE *to)
 {
-	const char *at = strstr(flame_page, data_line);
-	int err;
-
-	if (!at)
-		return ctx_error(ctx, -EINVAL, "the page has no place for the profile");
-	errno = 0;
-	fwrite(flame_page, 1, (size_t)(at - flame_page) + 1, to);
-	err = flame_json_write(ctx, profile, diff, title, to);
-	fputs(at + sizeof(data_line) - 2, to);
-	if (!err && (fflush(to) != 0 || ferror(to)))
-		err = ctx_error(ctx, errno ? -errno : -EIO, "cannot write the profile: %s",
-				strerror(errno ? errno : EIO));
-	return err;
+	return page_write(ctx, flame_page, "the profile", write_flame_data,
+			  &(struct flame_data){ profile, diff, title }, to);
 }
 
 int html_write(struct ocp_ctx *ctx, const struct profile *profile, const char *title, FILE *to)

@@ -2,7 +2,7 @@
 /*
  * Room profile/formats: files of profiles.
  * In: a profile.
- * Out: pprof, JSON, a page with a flame graph.
+ * Out: pprof, JSON, pages.
  * Callers: tool and serve.
  */
 /*
