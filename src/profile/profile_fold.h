@@ -29,9 +29,9 @@ struct folded_profile {
 };
 
 /*
- * Make a copy of PROFILE that is folded in both ways; TEXT is as in profile_fold_libraries(). Stacks
- * whose lines differ are not merged. Return 0 or -ENOMEM with a message. The caller frees FOLDED,
- * also after an error.
+ * Make a copy of PROFILE that is folded in both ways; TEXT is as in profile_fold_libraries().
+ * Stacks whose lines differ are not merged. Return 0 or -ENOMEM with a message. The caller frees
+ * FOLDED, also after an error.
  */
 int profile_fold_copy(struct ocp_ctx *ctx, const struct profile *profile,
 		      struct folded_profile *folded, char text[FOLDED_TEXT_BYTES]);

@@ -12,8 +12,8 @@
  * the old profile are in another member, "old", an array in the order of "stacks". A function is
  * then [number of a frame, self, total, old self, old total].
  *
- * "folded" has the same of the folded profile (profile/profile_fold.h); it is missing if nothing can
- * be folded. The graph shows it first, unless "profile" has the member "unfolded".
+ * "folded" has the same of the folded profile (profile/profile_fold.h); it is missing if nothing
+ * can be folded. The graph shows it first, unless "profile" has the member "unfolded".
  */
 #ifndef PROFILE_FORMATS_FLAME_JSON_H
 #define PROFILE_FORMATS_FLAME_JSON_H
