@@ -10,13 +10,10 @@
 . "$(dirname "$0")/serve_lib.sh"
 . "$(dirname "$0")/serve_profile_lib.sh"
 . "$(dirname "$0")/memprof_lib.sh"
+. "$(dirname "$0")/routes_lib.sh"
 
 SCHEMAS=$ROOT/tools/schemas
 CHECK=$ROOT/tests/e2e/json_schema.py
-ROUTES=$O/tests/routes-$(ocamlopt -version)
-[[ -e $ROUTES/done && $ROUTES/done -nt $ROOT/tests/ocaml/routes/routes.ml && $ROUTES/done -nt $O/ocaml-probes-link && $ROUTES/done -nt $O/ocaml/installed ]] || {
-	"$ROOT/tests/ocaml/routes/build" "$O" "$ROUTES" 2>"$ROUTES.log" && touch "$ROUTES/done"
-} || exit
 
 # Each object in the FILEs is what the schema NAME says.
 fits() { # NAME FILE...

@@ -8,13 +8,10 @@
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/serve_lib.sh"
 . "$(dirname "$0")/scrape_lib.sh"
+. "$(dirname "$0")/routes_lib.sh"
 
 # How many requests are compared with the books; 1000000 in `make check-long P=soak`.
 REQUESTS=${LABEL_REQUESTS:-50000}
-BUILT=$O/tests/routes-$(ocamlopt -version)
-[[ -e $BUILT/done && $BUILT/done -nt $ROOT/tests/ocaml/routes/routes.ml && $BUILT/done -nt $O/ocaml-probes-link && $BUILT/done -nt $O/ocaml/installed ]] || {
-	"$ROOT/tests/ocaml/routes/build" "$O" "$BUILT" 2>"$BUILT.log" && touch "$BUILT/done"
-} || exit
 
 # ARGs of a target after its "exe": the usual ones.
 USUAL='"count": ["request_started", "request_failed", "request_done"], "time": [["request_started", "request_done"]], "by": "route"'
@@ -25,7 +22,7 @@ configure() { # KEYS [KEYS-OF-THE-FILE]
 }
 
 start_routes() { # [PROGRAM]
-	cp "$BUILT/${1:-routes}" "$TMP/routes.new"
+	cp "$ROUTES/${1:-routes}" "$TMP/routes.new"
 	mv "$TMP/routes.new" "$TMP/routes"
 	start_target "$TMP/routes"
 	await_line ready
@@ -140,7 +137,7 @@ test_values_that_come_last() {
 	order "go 100 3"
 	take_books
 	quit_target
-	cp "$BUILT/routes" "$TMP/routes.new"
+	cp "$ROUTES/routes" "$TMP/routes.new"
 	mv "$TMP/routes.new" "$TMP/routes"
 	kill -CONT "$SERVER"
 	# It reads the new file, and so has read the old one's last numbers.
@@ -316,7 +313,7 @@ wrong() { # KEY WHAT KEYS [HINT]
 test_messages() {
 	local name
 	need
-	cp "$BUILT/routes" "$TMP/routes"
+	cp "$ROUTES/routes" "$TMP/routes"
 	wrong 'targets[0].by' "probe 'request_started': no argument 'rout' for the groups: it has rid, route in [^;]*; did you mean 'route'\?$" \
 		'"by": "rout", "count": ["request_started"]'
 	wrong 'targets[0].by' "probe 'request_started': no arg7 for the groups: it has 2 arguments" '"by": "arg7", "count": ["request_started"]'
