@@ -78,6 +78,7 @@ link_srcs := $(wildcard src/link/*.c)
 c_sources := $(lib_srcs) $(cli_srcs) $(watch_srcs) $(serve_srcs) $(top_srcs) $(tool_srcs) $(link_srcs)
 
 include src/profile/formats/formats.mk
+include src/record/record.mk
 include src/serve/web/web.mk
 include tools/man/man.mk
 
@@ -133,7 +134,7 @@ $(lib_so): $(lib_objs)
 	$(Q)ln -sf $(@F) $(O)/$(SONAME)
 	$(Q)ln -sf $(SONAME) $(O)/libocaml_probes.so
 
-$(parts_a): $(parts_objs) $(format_objs) $(web_objs) $(help_objs)
+$(parts_a): $(parts_objs) $(format_objs) $(record_objs) $(web_objs) $(help_objs)
 	$(say) AR $@
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 

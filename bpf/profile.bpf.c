@@ -57,6 +57,11 @@ struct {
 	__uint(max_entries, 1);
 } releases SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} moments SEC(".maps");
+
 static __always_inline struct profile_losses *our_losses(void)
 {
 	__u32 zero = 0;
@@ -135,6 +140,26 @@ static __always_inline void count_for_key(const struct profile_key *key, __u64 s
 		add_atomically(&lost->counts_full, 1);
 }
 
+/* Write a sample with its times to `moments`. */
+static __always_inline void keep_moment(const struct profile_key *key, __u64 begin_ns, __u64 end_ns,
+					__u64 woken_ns)
+{
+	struct profile_moment *moment = bpf_ringbuf_reserve(&moments, sizeof(*moment), 0);
+	struct profile_losses *lost;
+
+	if (moment) {
+		moment->key = *key;
+		moment->begin_ns = begin_ns;
+		moment->end_ns = end_ns;
+		moment->woken_ns = woken_ns;
+		bpf_ringbuf_submit(moment, 1 /* BPF_RB_NO_WAKEUP */);
+		return;
+	}
+	lost = our_losses();
+	if (lost)
+		add_atomically(&lost->moments_full, 1);
+}
+
 /* ---- cost ----------------------------------------------------------------------------------- */
 
 static __always_inline __u64 cost_begin(void)
@@ -165,8 +190,15 @@ int sample_cpu(void *ctx)
 	if (!is_profiled(&ids))
 		return 0;
 	set_thread(&key, &ids);
-	if (store_current(ctx, &ids, 0, &key.stack) == 0)
-		count_for_key(&key, 0, 0);
+	if (store_current(ctx, &ids, 0, &key.stack) == 0) {
+		if (config.keeps_moments) {
+			const __u64 now_ns = bpf_ktime_get_ns();
+
+			keep_moment(&key, now_ns, now_ns, 0);
+		} else {
+			count_for_key(&key, 0, 0);
+		}
+	}
 	cost_end(start_ns);
 	return 0;
 }
@@ -231,14 +263,21 @@ static __always_inline void end_wait(const struct task_struct *task)
 {
 	const __u32 tid = (__u32)BPF_CORE_READ(task, pid);
 	const struct profile_wait *wait = bpf_map_lookup_elem(&waits, &tid);
+	__u64 ns, since_ns, woken_ns;
 	struct profile_key key;
-	__u64 ns;
 
 	if (!wait)
 		return;
 	key = wait->key;
+	since_ns = wait->since_ns;
+	woken_ns = wait->woken_ns;
 	ns = duration_of(wait, task);
-	if (bpf_map_delete_elem(&waits, &tid) == 0)
+	if (bpf_map_delete_elem(&waits, &tid))
+		return;
+	if (config.keeps_moments)
+		keep_moment(&key, since_ns, woken_ns ? bpf_ktime_get_ns() : since_ns + ns,
+			    woken_ns);
+	else
 		count_for_key(&key, ns, 0);
 }
 

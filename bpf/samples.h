@@ -10,6 +10,7 @@
  *	paces    per-CPU array  0                       struct profile_pace
  *	sampled  hash           u32, process id         struct profile_sampled
  *	releases hash           struct profile_release  struct profile_count
+ *	moments  ring buffer                            struct profile_moment
  */
 #ifndef SAMPLES_H
 #define SAMPLES_H
@@ -41,6 +42,7 @@ struct profile_config {
 	__u64 heaps_hz;	      /* the maximum number of samples of minor heaps per second and CPU */
 	__u64 names_threads;  /* nonzero: profile_key.comm is set */
 	__u64 finds_releases; /* nonzero: `releases` is filled */
+	__u64 keeps_moments;  /* nonzero: samples go to `moments`, not to `counts` */
 };
 
 struct profile_key {
@@ -54,6 +56,14 @@ struct profile_count {
 	__u64 n;
 	__u64 sum;   /* for waits: nanoseconds; for large blocks: words */
 	__u64 heaps; /* minor heaps that ran out: the sum of the weights of the samples */
+};
+
+/* One sample, with its time: of the CPU, or a wait that has ended. Times are of CLOCK_MONOTONIC. */
+struct profile_moment {
+	struct profile_key key;
+	__u64 begin_ns;
+	__u64 end_ns;	/* for a sample of the CPU: begin_ns */
+	__u64 woken_ns; /* for a wait: when the thread could run again; 0: not seen */
 };
 
 /* A thread that waits now. */
@@ -127,6 +137,7 @@ struct profile_losses {
 	__u64 waits_full;
 	/* waits that were not added to `releases`, which was full; they are no lost samples */
 	__u64 releases_full;
+	__u64 moments_full;
 	/*
 	 * The following members are costs, not losses. run_ns is 0 unless config.counts_cost is
 	 * set.

@@ -20,6 +20,6 @@ struct help {
 
 extern const struct help help_tool, help_annotate, help_attach, help_bpftrace, help_detach,
 	help_doctor, help_functions, help_gc, help_info, help_link, help_list, help_memprof,
-	help_profile, help_read, help_report, help_serve, help_top, help_trace;
+	help_profile, help_read, help_record, help_report, help_serve, help_top, help_trace;
 
 #endif

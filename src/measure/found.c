@@ -500,18 +500,32 @@ int found_remove(struct ocp_ctx *ctx, const char *name, pid_t pid)
 }
 
 /*
- * Return true if PID started after the time NS of CLOCK_MONOTONIC. The kernel gives the start time
- * of a process in CLOCK_BOOTTIME, which, unlike CLOCK_MONOTONIC, also runs while the machine
- * sleeps.
+ * Return how long the machine has slept: CLOCK_BOOTTIME, unlike CLOCK_MONOTONIC, also runs while it
+ * sleeps. The result is never too short. It is too long by the time between two readings of clocks,
+ * so read them again if that was long.
+ */
+static int64_t sleep_ns(void)
+{
+	enum { TRIES = 10, LONG_NS = 100000 };
+	int64_t before_ns, boot_ns, tries = TRIES;
+
+	do {
+		before_ns = clock_ns(CLOCK_MONOTONIC);
+		boot_ns = clock_ns(CLOCK_BOOTTIME);
+	} while (clock_ns(CLOCK_MONOTONIC) - before_ns > LONG_NS && --tries);
+	return boot_ns - before_ns;
+}
+
+/*
+ * Return true if PID certainly started after the time NS of CLOCK_MONOTONIC. The kernel gives the
+ * start time of a process in CLOCK_BOOTTIME, in ticks that have ended.
  */
 static bool started_after(pid_t pid, int64_t ns)
 {
 	const int64_t tick_ns = 1000000000 / sysconf(_SC_CLK_TCK);
-	const int64_t slept_ns = clock_ns(CLOCK_BOOTTIME) - clock_ns(CLOCK_MONOTONIC);
 	uint64_t ticks;
 
-	return proc_start_time(pid, &ticks) == 0 &&
-	       (int64_t)ticks * tick_ns > ns + slept_ns + tick_ns;
+	return proc_start_time(pid, &ticks) == 0 && (int64_t)ticks * tick_ns > ns + sleep_ns();
 }
 
 /*

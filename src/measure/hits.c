@@ -58,6 +58,7 @@ static bool make_hit(const struct ocp_meter *meter, const struct hit_record *rec
 static void take_slow(const struct hit_receiver *taking, const struct slow_record *record)
 {
 	const struct ocp_meter *meter = taking->meter;
+	const struct request_pair *requested;
 	char start_comm[THREAD_NAME_BYTES], stop_comm[THREAD_NAME_BYTES];
 	struct ocp_hit start, stop;
 	struct slow_pair pair;
@@ -65,9 +66,12 @@ static void take_slow(const struct hit_receiver *taking, const struct slow_recor
 	if (record->pair >= meter->request.n_pairs ||
 	    !make_hit(meter, &record->stop, stop_comm, &stop))
 		return;
+	requested = &meter->request.pairs[record->pair];
 	pair = (struct slow_pair){
-		.start = meter->request.pairs[record->pair].start.text,
-		.stop = request_pair_stop(&meter->request.pairs[record->pair]),
+		.start = requested->start.text,
+		.stop = request_pair_stop(requested),
+		.is_call = request_pair_is_calls(requested),
+		.is_keyed = requested->key_arg >= 0,
 		.ns = record->ns,
 		.stop_hit = &stop,
 	};

@@ -3,6 +3,7 @@
 #ifndef MEASURE_SLOWER_PAIRS_H
 #define MEASURE_SLOWER_PAIRS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "ocaml_probes.h"
 
@@ -13,7 +14,9 @@
 struct slow_pair {
 	/* the names of the two probes; of a call: the name of the function, and "" */
 	const char *start, *stop;
-	uint64_t ns; /* the time from start to stop */
+	uint64_t ns;   /* the time from start to stop */
+	bool is_call;  /* the call of a function, or a phase of the collector */
+	bool is_keyed; /* matched by an argument, so that pairs of one thread can overlap */
 	const struct ocp_hit *stop_hit;
 	const struct ocp_hit *start_hit; /* NULL: the arguments of the start were not kept */
 };

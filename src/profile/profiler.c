@@ -2,6 +2,7 @@
 #include "profile/profiler.h"
 
 #include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -33,6 +34,9 @@
  */
 enum { MAX_TRIES = 50, MAX_PENDING = 64 };
 
+/* Room for 40 000 samples with their times, between two calls of profiler_take_moments(). */
+enum { MOMENT_BYTES = 4 << 20 };
+
 struct pending_process {
 	uint32_t tgid;
 	int tries;
@@ -49,6 +53,9 @@ struct profiler {
 	struct thread_sampler *sampler; /* only if spec.by_ptrace is set; then there is no skel */
 	struct profile_bpf *skel;
 	struct stack_walker *walker;
+	struct ring_buffer *moments; /* NULL until the first profiler_take_moments() */
+	void (*take_moment)(void *data, const struct profile_moment *moment);
+	void *taker;
 	struct allocation *allocation; /* only for PROFILE_WORDS */
 	struct ready_time *ready;      /* only for PROFILE_WAITS */
 	struct pid_namespace ns;
@@ -262,6 +269,7 @@ static int load_profile_bpf(struct profiler *p)
 		.walks = (uint32_t)p->n_cpus * WALK_SLOTS,
 		.waits = p->spec.kind == PROFILE_WAITS ? PROFILE_MAX_WAITS : 0,
 		.releases = p->spec.finds_releases ? PROFILE_MAX_RELEASES : 0,
+		.moment_bytes = p->spec.keeps_moments ? MOMENT_BYTES : 0,
 	};
 	struct profile_config config = { 0 };
 	int err = pid_namespace_choose(p->ctx, p->spec.pid, &p->ns);
@@ -275,6 +283,7 @@ static int load_profile_bpf(struct profiler *p)
 	config.counts_cost = p->spec.counts_cost;
 	config.names_threads = p->spec.by_thread;
 	config.finds_releases = p->spec.finds_releases;
+	config.keeps_moments = p->spec.keeps_moments;
 	config.heaps_hz = p->spec.hz ? p->spec.hz : PROFILE_HEAPS_HZ;
 	return bpf_profile_load(p->ctx, &config, &sizes, &p->skel);
 }
@@ -353,6 +362,7 @@ void profiler_close(struct profiler *p)
 	ready_time_close(p->ready);
 	allocation_close(p->allocation);
 	stack_walker_close(p->walker);
+	ring_buffer__free(p->moments);
 	if (p->skel)
 		profile_bpf__destroy(p->skel);
 	if (p->exe_fd >= 0)
@@ -766,6 +776,51 @@ static int read_bpf(struct profiler *p, struct profile_reading *reading)
 	if (!err)
 		err = count_processes(p, reading);
 	return err;
+}
+
+static int pass_moment(void *data, void *record, size_t bytes)
+{
+	const struct profiler *p = data;
+
+	if (bytes >= sizeof(struct profile_moment))
+		p->take_moment(p->taker, record);
+	return 0;
+}
+
+int profiler_take_moments(struct profiler *p,
+			  void (*fn)(void *data, const struct profile_moment *moment), void *data)
+{
+	int err;
+
+	if (!p->moments)
+		p->moments = ring_buffer__new(p->skel->maps.moments.map_fd, pass_moment, p, NULL);
+	if (!p->moments)
+		return ctx_error(p->ctx, -errno, "cannot read samples: %s", strerror(errno));
+	p->take_moment = fn;
+	p->taker = data;
+	err = ring_buffer__consume(p->moments);
+	return err < 0 ? ctx_error(p->ctx, err, "cannot read samples: %s", strerror(-err)) : 0;
+}
+
+uint64_t profiler_n_lost(struct profiler *p)
+{
+	const struct stack_maps maps = { p->skel->maps.stacks.map_fd,
+					 p->skel->maps.stack_losses.map_fd };
+	struct stack_losses of_stacks;
+	struct profile_losses losses;
+
+	if (read_losses(p, &losses) || stack_losses_read(p->ctx, &maps, &of_stacks))
+		return 0;
+	return losses.moments_full + losses.waits_full + of_stacks.full + of_stacks.collisions +
+	       of_stacks.ended[WALK_BUSY];
+}
+
+int profiler_read_stacks(struct profiler *p, struct stack_store **stacks)
+{
+	const struct stack_maps maps = { p->skel->maps.stacks.map_fd,
+					 p->skel->maps.stack_losses.map_fd };
+
+	return stack_store_read(p->ctx, &maps, stacks);
 }
 
 int profiler_read(struct profiler *p, struct profile_reading *reading)

@@ -49,6 +49,8 @@ struct profiler_spec {
 	 * number of looks per second. Without `exe`.
 	 */
 	bool by_ptrace;
+	/* Keep each sample with its time, for profiler_take_moments(), instead of counting. */
+	bool keeps_moments;
 	pid_t pid; /* any one of the processes; the other processes must be in its pid namespace */
 	/* An executable file: processes that begin to execute it are profiled, too. NULL: none. */
 	const char *exe;
@@ -167,6 +169,19 @@ int profiler_cost(struct profiler *profiler, const struct ocp_costs *costs,
  * blocks.
  */
 void profiler_stop_large(struct profiler *profiler);
+
+/*
+ * Only with spec.keeps_moments, which excludes by_ptrace and PROFILE_WORDS: call FN(DATA, moment)
+ * for each sample since the last call, in the order in which they were taken on each CPU. Call this
+ * several times per second: samples that find the buffer full are lost, and are counted in
+ * moments_full of struct profile_losses. Returns 0 or a negative errno.
+ */
+int profiler_take_moments(struct profiler *profiler,
+			  void (*fn)(void *data, const struct profile_moment *moment), void *data);
+/* Return the number of samples that were lost, for this or another reason. */
+uint64_t profiler_n_lost(struct profiler *profiler);
+/* Read the stacks of the samples so far. The caller frees *STACKS with stack_store_free(). */
+int profiler_read_stacks(struct profiler *profiler, struct stack_store **stacks);
 
 /* Read all samples so far. The caller frees the reading with profile_reading_free(). */
 int profiler_read(struct profiler *profiler, struct profile_reading *reading);

@@ -288,32 +288,6 @@ static int check_attach_usage(const struct options *options)
 	return EXIT_DONE;
 }
 
-/* Add the processes that run the file of --exe. */
-static int find_exe_processes(struct options *options)
-{
-	const bool quiet = options->quiet;
-	pid_t *pids;
-	size_t n;
-	int code = EXIT_DONE, err;
-
-	/*
-	 * If something is to be measured, be quiet here: the meter searches, too, and then warns of
-	 * the processes that it cannot inspect.
-	 */
-	options->quiet = quiet || options_measure(options);
-	err = ocp_find_processes(options->ctx, options->exe, &pids, &n);
-	options->quiet = quiet;
-	/* Continue even if no process runs the file yet: processes may start later. */
-	if (err == -ESRCH && options_measure(options) && !options->actions_flag)
-		return EXIT_DONE;
-	if (err)
-		return say_error(options->ctx, err);
-	for (size_t i = 0; code == EXIT_DONE && i < n; i++)
-		code = options_add_pid(options, pids[i]);
-	free(pids);
-	return code;
-}
-
 static int run_attach(struct options *options)
 {
 	struct opened *opened;
@@ -323,7 +297,7 @@ static int run_attach(struct options *options)
 		code = say_usage(&command_attach,
 				 "-pid and --exe are mutually exclusive when measuring");
 	if (code == EXIT_DONE && options->exe)
-		code = find_exe_processes(options);
+		code = measure_find_processes(options);
 	if (code != EXIT_DONE)
 		return code;
 	opened = calloc(options->n_pids + 1, sizeof(*opened));

@@ -25,6 +25,7 @@
 #include "profile/profile.h"
 #include "program/code_probes.h"
 #include "program/program.h"
+#include "tool/gc_plan.h"
 #include "tool/json.h"
 #include "tool/profile_output.h"
 #include "cli/session.h"
@@ -51,30 +52,6 @@ struct gc_pauses {
 	struct ocp_sample *last;
 	struct ocp_sample *shown;
 };
-
-/* The phases to measure, in the order of gc_phase_names. */
-struct gc_plan {
-	const char *names[N_GC_PHASES];
-	bool is_timed[N_GC_PHASES]; /* otherwise, the phase is counted */
-	size_t n;
-};
-
-/*
- * Add to PLAN the phases at PLACES that can be measured: count the phases that are moments, and
- * time the other phases. Leave out phases whose functions mostly return at once, such as gc:stw:
- * domains of OCaml 5 call its functions up to a thousand times for each pause.
- */
-static void plan_phases(struct ocp_ctx *ctx, const struct elf_file *elf,
-			const struct runtime *runtime, const struct gc_phase_place *places,
-			struct gc_plan *plan)
-{
-	for (size_t i = 0; i < N_GC_PHASES; i++) {
-		if (gc_phase_check(ctx, elf, runtime, &places[i]) || places[i].phase->only_if_true)
-			continue;
-		plan->is_timed[plan->n] = gc_phase_is_timed(&places[i]);
-		plan->names[plan->n++] = places[i].name;
-	}
-}
 
 /*
  * Check that the engine `inside` can measure the phases [FIRST, END) of PLAN in PROG. Return
@@ -140,7 +117,6 @@ static int request_phases(struct ocp_meter *meter, const struct gc_plan *plan)
 
 static int ask_for_phases(struct ocp_ctx *ctx, struct gc_pauses *pauses, pid_t pid)
 {
-	struct gc_phase_place places[N_GC_PHASES];
 	struct gc_plan plan = { .n = 0 };
 	struct ocp_program *prog = NULL;
 	struct runtime runtime;
@@ -153,9 +129,7 @@ static int ask_for_phases(struct ocp_ctx *ctx, struct gc_pauses *pauses, pid_t p
 	if (!err)
 		err = runtime_recognise(ctx, prog->elf, &runtime);
 	if (!err)
-		err = gc_phases_find(ctx, prog->elf, &runtime, places);
-	if (!err)
-		plan_phases(ctx, prog->elf, &runtime, places, &plan);
+		err = gc_plan_make(ctx, prog->elf, &runtime, &plan);
 	if (!err && pauses->is_inside)
 		err = fit_inside(ctx, prog, pauses, &plan);
 	if (!err)

@@ -32,7 +32,7 @@ int unknown_command(const char *name);
 
 extern const struct command command_annotate, command_attach, command_bpftrace, command_detach,
 	command_doctor, command_functions, command_gc, command_info, command_list, command_memprof,
-	command_profile, command_read, command_report, command_trace;
+	command_profile, command_read, command_record, command_report, command_trace;
 
 /*
  * The commands `help` and `version` (cmd_help.c) with the N WORDS that follow them. The first word

@@ -31,6 +31,7 @@ const struct tool_command tool_commands[] = {
 	{ "memprof", &help_memprof, &command_memprof },
 	{ "profile", &help_profile, &command_profile },
 	{ "read", &help_read, &command_read },
+	{ "record", &help_record, &command_record },
 	{ "report", &help_report, &command_report },
 	{ "serve", &help_serve, NULL },
 	{ "top", &help_top, NULL },

@@ -372,6 +372,8 @@ static void write_report(struct measure_session *s, const struct ocp_sample *sam
 		.data = s->writer_data,
 	};
 
+	if (s->take && !s->options->json)
+		return;
 	s->has_written = true;
 	s->writer->write(&report);
 }
@@ -450,11 +452,14 @@ static enum ending print_hits(void *data)
 	struct measure_session *s = data;
 	const uint64_t n_before = s->n_printed + s->n_slow;
 
-	s->err = ocp_meter_take_hits(s->meter, print_hit, s);
+	s->err = s->take ? ocp_meter_take_hits(s->meter, s->take, s->taker)
+			 : ocp_meter_take_hits(s->meter, print_hit, s);
 	if (!s->err)
 		s->err = s->print_err;
 	if (s->err)
 		return ENDED_BY_ERROR;
+	if (s->take)
+		return s->after_hits(s->taker);
 	if (s->n_printed + s->n_slow != n_before && is_output_lost())
 		return ENDED_BY_SIGNAL;
 	return NOT_ENDED;
@@ -670,6 +675,31 @@ static int prepare_meter(struct measure_session *s, struct ocp_process **procs, 
 	if (!err)
 		err = ocp_meter_open(s->meter);
 	return err ? err : asserts_check(options, s->meter);
+}
+
+int measure_find_processes(struct options *options)
+{
+	const bool quiet = options->quiet;
+	pid_t *pids;
+	size_t n;
+	int code = EXIT_DONE, err;
+
+	/*
+	 * If something is to be measured, be quiet here: the meter searches, too, and then warns of
+	 * the processes that it cannot inspect.
+	 */
+	options->quiet = quiet || options_measure(options);
+	err = ocp_find_processes(options->ctx, options->exe, &pids, &n);
+	options->quiet = quiet;
+	/* Continue even if no process runs the file yet: processes may start later. */
+	if (err == -ESRCH && options_measure(options) && !options->actions_flag)
+		return EXIT_DONE;
+	if (err)
+		return say_error(options->ctx, err);
+	for (size_t i = 0; code == EXIT_DONE && i < n; i++)
+		code = options_add_pid(options, pids[i]);
+	free(pids);
+	return code;
 }
 
 int measure_prepare(struct measure_session *s, struct options *options, struct ocp_process **procs,

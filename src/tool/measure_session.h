@@ -30,6 +30,14 @@ struct measure_session {
 	struct ocp_meter *meter;
 	const struct writer *writer;
 	const void *writer_data;
+	/*
+	 * Unless `take` is NULL, it is called with `taker` for each printed hit and each pair, and
+	 * only the totals are written, as JSON if that is requested. `after_hits` is called each
+	 * time that all hits up to then were passed to `take`.
+	 */
+	ocp_hit_fn take;
+	enum ending (*after_hits)(void *taker);
+	void *taker;
 	struct ocp_sample *last; /* the sample at the end of the last interval; NULL: none so far */
 	struct ocp_costs costs;
 	/* has_costs: find_costs() was called; lacks_costs: find_costs() has failed */
@@ -50,6 +58,13 @@ struct measure_session {
 	int64_t start_ns;
 	int err, print_err;
 };
+
+/*
+ * Add the processes that run the file of --exe to the pids of OPTIONS. It is no error if something
+ * is to be measured and no process runs the file yet. Returns EXIT_DONE, or another code after
+ * printing the error.
+ */
+int measure_find_processes(struct options *options);
 
 /*
  * The phases of a measurement; call each once. measure_open() loads the meter. measure_attach()

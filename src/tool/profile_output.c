@@ -320,6 +320,14 @@ static void print_release_stacks(const struct profile *profile, struct lock_rele
 		printf("  and %zu more\n", by->n - TOP_RELEASE_STACKS);
 }
 
+/* If LIBRARIES are folded, say so. */
+static void print_folded_note(const char *libraries)
+{
+	if (*libraries)
+		printf("functions of a library in a row are one here: %s; --unfold shows them\n",
+		       libraries);
+}
+
 int profile_print_table(struct ocp_ctx *ctx, struct profile *profile,
 			const struct profile_table *table)
 {
@@ -340,9 +348,7 @@ int profile_print_table(struct ocp_ctx *ctx, struct profile *profile,
 	}
 	if (err)
 		return err;
-	if (*folded)
-		printf("functions of a library in a row are one here: %s; --unfold shows them\n",
-		       folded);
+	print_folded_note(folded);
 	if (profile->n)
 		printf("\nSTACKS\n");
 	profile_fold_repeats(profile);
@@ -649,11 +655,12 @@ static void print_diff_stacks(const struct profile_diff *diff, bool truncated, c
 		printf("  and %zu more\n", n - TOP_STACKS);
 }
 
-void profile_diff_print_table(const struct profile_diff *diff)
+void profile_diff_print_table(const struct profile_diff *diff, const char *libraries)
 {
 	print_side("old", diff->old_profile);
 	print_side("new", diff->new_profile);
 	print_diff_functions(diff);
+	print_folded_note(libraries);
 	print_diff_stacks(diff, false, "STACKS");
 	print_diff_stacks(diff, true, "STACKS THAT LACK CALLERS");
 	printf(diff->old_samples > 0 && diff->new_samples > 0

@@ -270,7 +270,7 @@ test_words_of_help() {
 	check_error 2 "^ocaml-probes: help: 'info': unexpected" help -flags attach info
 	check_error 2 "^ocaml-probes: help: '-nosuch': no such option" help -nosuch
 	check_error 2 "^ocaml-probes: 'nosuch': no such command" help nosuch
-	check_error 2 "^ocaml-probes: 're': ambiguous command: read, report" help re
+	check_error 2 "^ocaml-probes: 're': ambiguous command: read, record, report" help re
 }
 
 test_words_of_version() {

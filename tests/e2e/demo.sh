@@ -9,6 +9,15 @@ check_leak() { # OUTPUT PAGE
 	[[ -z ${2:-} ]] || finds 'Service.Cache.add' "$2"
 }
 
+# The timeline has a request as slow as the condition says.
+check_slow_request() {
+	local file
+	file=$(sed -n 's/^(ui.perfetto.dev opens \(.*\), and sends it nowhere)$/\1/p' "$TMP/out")
+	"$ROOT/tests/record/read_perfetto" "$file" "$TMP/db"
+	holds python3 -c 'import sqlite3, sys
+assert sqlite3.connect(sys.argv[1]).execute("select max(ns) from slices where category = ?", ["pair"]).fetchone()[0] >= 100_000' "$TMP/db"
+}
+
 test_demo() {
 	need_counting
 	rm -f "$O/leak.html"
@@ -19,6 +28,7 @@ $O/tests/ocaml/service: pid [0-9]+, OCaml "
 	grep -q 'request [0-9]* for [0-9]* is done' "$TMP/out"
 	(($(awk '$1 == "request_done" && NF == 3 { print $2 }' "$TMP/out") > 100)) || fail "$(<"$TMP/out")"
 	check_leak "$TMP/out" "$O/leak.html"
+	check_slow_request
 	eq "$(tail -n 1 "$TMP/out")" "Done: listed, switched on, counted, timed, switched off, while the program ran."
 	# Of ours: other lanes may have the name on a command line of theirs.
 	eq "$(pgrep -g 0 -f "^$O/tests/ocaml/(service|leaking)" || :)" "" "services left"

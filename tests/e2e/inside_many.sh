@@ -320,20 +320,30 @@ worked 42" "hits, detached"
 	check_clean "${PIDS[@]}"
 }
 
+# The time since the start of the machine, in hundredths of a second, as the start times of processes have it.
+uptime_ticks() {
+	local seconds
+	read -r seconds _ </proc/uptime
+	echo $((10#${seconds/./}))
+}
+
 # A tool was killed, and another one has its number now: the counters are nobody's.
 test_a_number_that_is_used_again() {
-	local killed
+	local killed counted
 	need_root
 	is_in_namespace || return 0
 	PIDS=()
 	start_one reborn
 	start_counting "$TARGET" --engine inside
+	counted=$(uptime_ticks)
 	killed=$COUNTING
 	pass 9 "$TARGET"
 	check_error 6 "is being counted by the tool with pid $killed" detach -pid "$TARGET"
 	kill -KILL "$killed"
 	wait "$killed" || :
 	cp "$(command -v sleep)" "$TMP/ocaml-probes-new"
+	# Whoever starts in the same tick as the counting may be the tool that began it.
+	wait_for '(($(uptime_ticks) > counted + 1))'
 	echo $((killed - 1)) >/proc/sys/kernel/ns_last_pid
 	"$TMP/ocaml-probes-new" 1000 &
 	eq $! "$killed" "the pid of the new tool"

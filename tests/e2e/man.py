@@ -334,6 +334,21 @@ def run_trace(command):
     os.kill(int(re.search(r"of pid (\d+)", said).group(1)), signal.SIGTERM)
 
 
+def run_until_interrupted(command):
+    """Ctrl-C when it has begun to measure; the status counts."""
+    path = os.path.join(readme.WORK, "said")
+    with open(path, "w") as output, subprocess.Popen(["sh", "-c", "exec " + command], stdin=subprocess.DEVNULL, stdout=output,
+                                                     stderr=output) as process:
+        end = time.monotonic() + readme.PATIENCE
+        while "measuring" not in read(path):
+            if process.poll() is not None or time.monotonic() > end:
+                sys.exit("%s: measures nothing\n%s" % (command, read(path)))
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+    if process.returncode != 0:
+        sys.exit("%s: status %d\n%s" % (command, process.returncode, read(path)))
+
+
 def check_example(example, pid):
     command = readme.as_here(example.command, pid)
     if "ocaml-probes trace" in example.command and " -enable" in example.command:
@@ -342,6 +357,8 @@ def check_example(example, pid):
         run_trace(command)
     elif "ocaml-probes top" in example.command:
         run_on_terminal(command)
+    elif " --when " in example.command:
+        run_until_interrupted(command)
     elif "memprof" in example.command:
         run_memprof(example.command)
     else:

@@ -148,7 +148,7 @@ def as_here(command, pid):
     command = re.sub(r"^ocaml-probes\b", TOOL, command)
     command = re.sub(r"-pid \d+", "-pid %d" % pid, command)
     # What is written goes to the test's own directory.
-    command = re.sub(r"(--html |--pprof |--diff |> )(?=\w)", r"\1%s/" % WORK, command)
+    command = re.sub(r"(--html |--pprof |--diff | -o |> )(?=\w)", r"\1%s/" % WORK, command)
     return command.replace(" ./service", " " + SERVICE)
 
 

@@ -107,15 +107,16 @@ $(ocaml_out)/leaking: tests/ocaml/service/service.ml $(ocaml_stamp) $(O)/ocaml-p
 	$(Q)cd $(ocaml_out)/obj/leaking && $(ocaml_env) ocamlfind ocamlopt -thread -linkpkg -g \
 		$(ocaml_with_probes),ocaml-probes.memprof $(ocaml_converting) service.ml -o $@
 
-# The programs that measure themselves have C beside their OCaml: pairs, pairs_nopie, pairs_bare, skipping, slow;
-# and moved.
-pairs_programs := $(addprefix $(ocaml_out)/,pairs pairs_nopie pairs_bare skipping slow moved)
+# The programs that measure themselves have C beside their OCaml: pairs, pairs_nopie, pairs_bare, skipping, slow,
+# story and moved.
+pairs_programs := $(addprefix $(ocaml_out)/,pairs pairs_nopie pairs_bare skipping slow story moved)
 ocaml-tests: $(pairs_programs)
-$(ocaml_out)/pairs $(ocaml_out)/skipping $(ocaml_out)/slow $(ocaml_out)/moved: pairs_flags := $(ocaml_with_probes) $(ocaml_converting)
+$(ocaml_out)/pairs $(ocaml_out)/skipping $(ocaml_out)/slow $(ocaml_out)/story $(ocaml_out)/moved: pairs_flags := $(ocaml_with_probes) $(ocaml_converting)
 $(pairs_programs): pairs_modules := pairs.ml
 $(ocaml_out)/skipping: pairs_modules := fibres.ml skipping.ml
 $(ocaml_out)/moved: pairs_modules := fibres.ml moved.ml
 $(ocaml_out)/slow: pairs_modules := slow.ml
+$(ocaml_out)/story: pairs_modules := story.ml
 $(ocaml_out)/pairs_nopie: pairs_flags := $(ocaml_with_probes) $(ocaml_converting) -ccopt -no-pie
 $(ocaml_out)/pairs_bare: pairs_flags = -package threads.posix -ppx '$(ocaml_out)/no_probes_ppx --as-ppx'
 $(ocaml_out)/pairs_bare: $(ocaml_out)/no_probes_ppx

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The page that html_writer.c writes: the contents of the file FLAME_PAGE, ending with a NUL. */
+/* The pages that page_writer.c writes: the contents of the files FLAME_PAGE and REPORT_PAGE, each ending with a NUL. */
+#define PAGE(name, file)          \
+	.globl name;              \
+	.hidden name;             \
+	.type name, @object;      \
+	name: .incbin file;       \
+	.byte 0;                  \
+	.size name, . - name
+
 	.section .rodata
-	.globl flame_page
-	.hidden flame_page
-	.type flame_page, @object
-flame_page:
-	.incbin FLAME_PAGE
-	.byte 0
-	.size flame_page, . - flame_page
+	PAGE(flame_page, FLAME_PAGE)
+	PAGE(report_page, REPORT_PAGE)
 
 	.section .note.GNU-stack, "", @progbits

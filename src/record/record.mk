@@ -1,0 +1,16 @@
+# Traces are written by a library: see src/profile/formats/formats.mk.
+record_srcs := $(wildcard src/record/*.c)
+record_objs := $(record_srcs:%.c=$(O)/%.o) $(O)/record/perfetto.pb-c.o
+c_sources += $(record_srcs)
+CPPFLAGS += -I$(O)/record
+
+$(O)/record/%.pb-c.c $(O)/record/%.pb-c.h: src/record/%.proto
+	$(say) PROTO $<
+	$(Q)mkdir -p $(@D)
+	$(Q)protoc-c --proto_path=src/record --c_out=$(@D) $<
+
+$(O)/record/%.o: $(O)/record/%.c
+	$(say) CC $<
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
+
+$(O)/src/record/perfetto_writer.o: | $(O)/record/perfetto.pb-c.h

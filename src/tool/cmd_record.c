@@ -1,0 +1,789 @@
+// SPDX-License-Identifier: MIT
+/*
+ * `record`: write what happened in a process, as a timeline. The events are those of a meter: hits
+ * of probes, and each pair and each call with its beginning and its duration; and waits and CPU
+ * samples (record/moments.h). They are kept in a buffer of a fixed size (record/trace.h), and
+ * written at the end.
+ *
+ * As a flight recorder (--when), it runs until it is stopped. Each time that a condition holds, the
+ * last seconds are written to a file of their own, together with the second that follows.
+ */
+#include "tool/commands.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/ctx.h"
+#include "base/plural.h"
+#include "cli/progress.h"
+#include "cli/session.h"
+#include "code/runtime.h"
+#include "look/proc_file.h"
+#include "measure/meter.h"
+#include "measure/slower.h"
+#include "process/gc_gauges.h"
+#include "program/item.h"
+#include "program/program.h"
+#include "record/hit_events.h"
+#include "record/moments.h"
+#include "record/perfetto_writer.h"
+#include "tool/gc_plan.h"
+#include "tool/likely_pairs.h"
+#include "tool/measure_session.h"
+#include "tool/profile_files.h"
+
+enum {
+	DEFAULT_MEMORY = 64 << 20,
+	DEFAULT_FILES = 10,
+	MOST_FILES = 10000,
+	WORD_BYTES = 8,
+	USUAL_HZ = 99,
+	MOST_HZ = 10000,
+	REFRESH_NS = 1000 * 1000 * 1000,
+	GAUGES_NS = 100 * 1000 * 1000, /* time between two readings of the collector's figures */
+};
+
+/* How long after the moment of a condition the events are still recorded. */
+static const int64_t AFTERWARDS_NS = 1000000000;
+static const int64_t DEFAULT_LAST_NS = 10000000000;
+/* The default limit of the cost of waits, and of samples. */
+static const double MOST_OF_A_CORE = 0.05;
+
+/* ---- conditions ----------------------------------------------------------------------------- */
+
+enum condition_kind { WHEN_SLOWER, WHEN_PAUSE, WHEN_HIT };
+
+/* A value of --when. */
+struct condition {
+	enum condition_kind kind;
+	const char *text; /* as it was written */
+	char *what;	  /* a pair, a function or a probe */
+	uint64_t ns;	  /* the shortest time for which the condition holds */
+};
+
+struct record_options {
+	struct condition *conditions;
+	size_t n_conditions;
+	int64_t last_ns;
+	size_t memory, n_files;
+	unsigned int hz; /* samples of the CPU per second; 0: none */
+	bool has_last, has_files, has_no_waits;
+};
+
+/* Set by SIGUSR1, which asks for a file in the same way as a condition. */
+static volatile sig_atomic_t is_asked;
+
+static void ask_for_file(int number)
+{
+	(void)number;
+	is_asked = 1;
+}
+
+static int wrong_condition(const struct command *command, const char *text)
+{
+	return say_usage(command,
+			 "--when '%s': not 'slower START,STOP TIME', 'slower fn:NAME TIME', "
+			 "'pause TIME' or 'hit PROBE', with one name for each word in capitals",
+			 text);
+}
+
+static bool read_duration(const char *text, uint64_t *ns)
+{
+	static const struct {
+		const char *unit;
+		double ns;
+	} units[] = { { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 }, { "m", 60e9 }, { "h", 3600e9 } };
+	char *end;
+	const double value = strtod(text, &end);
+
+	for (size_t i = 0; end != text && i < sizeof(units) / sizeof(units[0]); i++)
+		if (strcmp(end, units[i].unit) == 0 && value > 0 && value * units[i].ns < 1e15) {
+			*ns = (uint64_t)(value * units[i].ns);
+			return true;
+		}
+	return false;
+}
+
+/*
+ * Return true if TEXT names one thing: not several, and no pattern, whose matches have other names.
+ */
+static bool names_one(const char *text)
+{
+	const enum item_kind kind = item_kind_of(text);
+
+	if (strchr(text, ',') || item_is_function_line(text))
+		return false;
+	return kind == ITEM_PROBE || kind == ITEM_FUNCTION || kind == ITEM_C_FUNCTION ||
+	       kind == ITEM_GC_PHASE;
+}
+
+/* Return true if TEXT is what --time times as one pair: START,STOP or a function. */
+static bool names_one_pair(const char *text)
+{
+	const char *comma = strchr(text, ',');
+	char start[512];
+
+	if (!comma)
+		return item_is_code(text) && names_one(text);
+	snprintf(start, sizeof(start), "%.*s", (int)(comma - text), text);
+	return names_one(start) && names_one(comma + 1);
+}
+
+/* Read the words of a condition. The words are in COPY. */
+static bool read_condition(char *copy, struct condition *condition)
+{
+	char *rest = copy;
+	const char *kind = strsep(&rest, " "), *what = strsep(&rest, " "), *time;
+
+	if (!what || !*what)
+		return false;
+	condition->what = strdup(what);
+	if (strcmp(kind, "hit") == 0) {
+		condition->kind = WHEN_HIT;
+		return !rest && names_one(what);
+	}
+	if (strcmp(kind, "pause") == 0) {
+		condition->kind = WHEN_PAUSE;
+		return !rest && read_duration(what, &condition->ns);
+	}
+	time = strsep(&rest, " ");
+	condition->kind = WHEN_SLOWER;
+	return strcmp(kind, "slower") == 0 && time && !rest && names_one_pair(what) &&
+	       read_duration(time, &condition->ns);
+}
+
+static int add_condition(const struct command *command, struct record_options *own,
+			 const char *text)
+{
+	struct condition *condition = array_add(own->conditions, own->n_conditions);
+	char *copy = strdup(text);
+	bool is_right;
+
+	if (!condition || !copy) {
+		free(copy);
+		own->n_conditions -= condition != NULL;
+		say("out of memory");
+		return EXIT_FAILED;
+	}
+	*condition = (struct condition){ .text = text };
+	is_right = read_condition(copy, condition);
+	free(copy);
+	return is_right ? EXIT_DONE : wrong_condition(command, text);
+}
+
+/* Return true if WHAT names the pair from START to STOP, or the calls of START if STOP is "". */
+static bool names_pair(const char *what, const char *start, const char *stop)
+{
+	const size_t n = strlen(start);
+
+	if (!*stop)
+		return strcmp(what, start) == 0;
+	return strncmp(what, start, n) == 0 && what[n] == ',' && strcmp(what + n + 1, stop) == 0;
+}
+
+static bool times_pair(const struct measure_request *request, const char *what)
+{
+	for (size_t i = 0; i < request->n_pairs; i++)
+		if (names_pair(what, request->pairs[i].start.text,
+			       request_pair_stop(&request->pairs[i])))
+			return true;
+	return false;
+}
+
+/* Measure what the conditions are about. */
+static int request_conditions(const struct command *command, struct options *options)
+{
+	const struct record_options *own = options->own;
+	int code = EXIT_DONE;
+
+	for (size_t i = 0; code == EXIT_DONE && i < own->n_conditions; i++) {
+		const struct condition *condition = &own->conditions[i];
+
+		if (condition->kind == WHEN_SLOWER &&
+		    !times_pair(&options->request, condition->what))
+			code = measure_options_add(command, options, "time", condition->what);
+		if (condition->kind == WHEN_HIT)
+			code = measure_options_add(command, options, "print", condition->what);
+	}
+	return code;
+}
+
+static bool condition_holds(const struct condition *condition, const struct ocp_hit *hit)
+{
+	const struct slow_pair *pair = slow_pair_of(hit);
+
+	switch (condition->kind) {
+	case WHEN_SLOWER:
+		return pair && pair->ns >= condition->ns &&
+		       names_pair(condition->what, pair->start, pair->stop);
+	case WHEN_PAUSE:
+		return pair && pair->ns >= condition->ns && strncmp(pair->start, "gc:", 3) == 0;
+	default:
+		return !pair && strcmp(hit->probe, condition->what) == 0;
+	}
+}
+
+/* ---- the recorder --------------------------------------------------------------------------- */
+
+struct recording {
+	struct options *options;
+	const struct record_options *own;
+	struct trace *trace;
+	struct measure_session measure;
+	struct moments *moments;  /* NULL: no waits and no samples */
+	int64_t refreshed_ns;	  /* when `moments` was refreshed last */
+	struct gc_reader *gauges; /* NULL: not read */
+	int64_t gauges_ns;	  /* when they were read last */
+	int64_t start_ns, end_ns; /* when recording began, and when events were taken last */
+	uint64_t n_lost;	  /* events that did not fit into the buffer */
+	/* of a flight recorder: the next file, and when it is due (0: no condition holds) */
+	const char *why;
+	int64_t due_ns, held_ns;
+	size_t n_existing; /* files 1 to n_existing were there before */
+	size_t n_written;
+	uint64_t n_held; /* how often a condition held */
+	int err;
+};
+
+/* A condition holds, or the user asks for a file: write one when the time afterwards is over. */
+static void plan_file(struct recording *r, const char *why, int64_t ns)
+{
+	r->n_held++;
+	if (r->due_ns)
+		return;
+	r->why = why;
+	r->held_ns = ns;
+	r->due_ns = ns + AFTERWARDS_NS;
+}
+
+static void take_hit(void *data, const struct ocp_hit *hit)
+{
+	struct recording *r = data;
+	const int64_t start_ns = meter_start_ns(r->measure.meter);
+	int err = hit_events_add(r->trace, start_ns, hit);
+
+	if (err == -E2BIG)
+		r->n_lost++;
+	else if (err)
+		r->err = err;
+	for (size_t i = 0; i < r->own->n_conditions; i++)
+		if (condition_holds(&r->own->conditions[i], hit))
+			plan_file(r, r->own->conditions[i].text, start_ns + hit->time_ns);
+}
+
+/* Add VALUE, the value of the counter NAME at NS. */
+static int add_counter(struct recording *r, const char *name, int64_t ns, uint64_t value)
+{
+	struct trace_event event = {
+		.kind = TRACE_COUNTER, .category = TRACE_GC, .begin_ns = ns, .value = (int64_t)value
+	};
+	int err =
+		hit_events_track(r->trace, TRACE_COUNTERS, r->options->pid, 0, name, &event.track);
+
+	return err < 0 ? err : trace_add(r->trace, &event);
+}
+
+static int read_gauges(struct recording *r)
+{
+	const int64_t now_ns = session_now_ns();
+	struct gc_gauges gauges;
+	int err;
+
+	if (!r->gauges || now_ns < r->gauges_ns + GAUGES_NS)
+		return 0;
+	r->gauges_ns = now_ns;
+	/* The process may be about to end, or its figures may change: they are read again. */
+	if (gc_reader_read(r->gauges, &gauges))
+		return 0;
+	err = add_counter(r, "major heap (bytes)", now_ns, gauges.words.heap * WORD_BYTES);
+	if (!err)
+		err = add_counter(r, "minor collections", now_ns, gauges.minor_collections);
+	if (!err)
+		err = add_counter(r, "major cycles", now_ns, gauges.major_collections);
+	return err;
+}
+
+/* Take the waits and samples, and refresh what takes them. */
+static int take_moments(struct recording *r)
+{
+	const int64_t now_ns = session_now_ns();
+	const char *stopped;
+	int err = r->moments ? moments_take(r->moments, r->trace) : 0;
+
+	if (err || !r->moments || now_ns < r->refreshed_ns + REFRESH_NS)
+		return err;
+	r->refreshed_ns = now_ns;
+	err = moments_refresh(r->moments, &stopped);
+	if (!err && stopped && !r->options->quiet)
+		say("%s", stopped);
+	return err;
+}
+
+/* Return the number of events that the kernel had no room for. */
+static uint64_t lost_in_kernel(struct recording *r)
+{
+	struct ocp_sample *sample;
+	const struct ocp_losses *losses;
+	uint64_t n;
+
+	if (ocp_meter_read(r->measure.meter, &sample))
+		return 0;
+	losses = ocp_sample_losses(sample);
+	n = losses->prints_dropped + losses->slow_dropped + losses->prints_limited +
+	    losses->slow_limited;
+	ocp_sample_free(sample);
+	return n + (r->moments ? moments_n_lost(r->moments) : 0);
+}
+
+static int write_trace(struct recording *r, const char *path, int64_t since_ns, const char *why)
+{
+	const struct perfetto_source source = {
+		.trace = r->trace,
+		.since_ns = since_ns,
+		.tool = "recorded by ocaml-probes " OCP_VERSION,
+		.why = why,
+		.n_lost = r->n_lost + lost_in_kernel(r),
+		.moments = r->moments,
+	};
+	int err = r->moments ? moments_read_stacks(r->moments) : 0;
+
+	return err ? err : profile_file_write(r->options->ctx, path, perfetto_write, &source);
+}
+
+/* Return the name of file number N: that of -o with the number before its extension. */
+static char *numbered_path(const char *output, size_t n)
+{
+	const char *slash = strrchr(output, '/');
+	const char *dot = strrchr(slash ? slash : output, '.');
+	const size_t stem =
+		dot && dot != output && dot[-1] != '/' ? (size_t)(dot - output) : strlen(output);
+	char *path;
+
+	return asprintf(&path, "%.*s-%zu%s", (int)stem, output, n, output + stem) < 0 ? NULL : path;
+}
+
+/* Files of an earlier recorder stay: find the number after theirs. */
+static int find_existing(struct recording *r)
+{
+	char *path;
+	bool exists;
+
+	do {
+		path = numbered_path(r->options->output, r->n_existing + 1);
+		if (!path)
+			return ctx_no_memory(r->options->ctx);
+		exists = access(path, F_OK) == 0;
+		free(path);
+		r->n_existing += exists;
+	} while (exists);
+	return 0;
+}
+
+/* Remove the oldest file of this recorder if there are too many. */
+static void remove_oldest(const struct recording *r)
+{
+	char *path;
+
+	if (r->n_written <= r->own->n_files)
+		return;
+	path = numbered_path(r->options->output, r->n_existing + r->n_written - r->own->n_files);
+	if (path && unlink(path) != 0 && errno != ENOENT)
+		say("%s: %s", path, strerror(errno));
+	free(path);
+}
+
+/* Write the file that is due. */
+static int write_due(struct recording *r)
+{
+	char *path = numbered_path(r->options->output, r->n_existing + r->n_written + 1);
+	int err;
+
+	if (!path)
+		return ctx_no_memory(r->options->ctx);
+	err = write_trace(r, path, r->held_ns - r->own->last_ns, r->why);
+	if (!err) {
+		r->n_written++;
+		if (!r->options->quiet)
+			say("%s: written, since %s", path, r->why);
+		remove_oldest(r);
+	}
+	r->due_ns = 0;
+	free(path);
+	return err;
+}
+
+static bool is_flight_recorder(const struct recording *r)
+{
+	return r->own->n_conditions || r->own->has_last;
+}
+
+static enum ending after_hits(void *data)
+{
+	struct recording *r = data;
+
+	r->end_ns = session_now_ns();
+	if (!r->err)
+		r->err = take_moments(r);
+	if (!r->err)
+		r->err = read_gauges(r);
+	if (is_asked) {
+		is_asked = 0;
+		plan_file(r, "SIGUSR1", session_now_ns());
+	}
+	if (!r->err && r->due_ns && session_now_ns() >= r->due_ns)
+		r->err = write_due(r);
+	r->measure.err = r->err;
+	return r->err ? ENDED_BY_ERROR : NOT_ENDED;
+}
+
+/* ---- what to record ------------------------------------------------------------------------- */
+
+/* Time the phases of the collector of the program that PID runs. */
+static int request_phases(struct ocp_ctx *ctx, pid_t pid, struct measure_request *request)
+{
+	const int fd = proc_open_exe(pid);
+	struct ocp_program *prog = NULL;
+	struct gc_plan plan = { .n = 0 };
+	struct runtime runtime;
+	int err = fd < 0 ? fd : program_open_fd(ctx, fd, "exe", &prog);
+
+	if (!err)
+		err = runtime_recognise(ctx, prog->elf, &runtime);
+	if (!err)
+		err = gc_plan_make(ctx, prog->elf, &runtime, &plan);
+	ocp_program_free(prog);
+	/* A program whose phases are not known is recorded without them. */
+	for (size_t i = 0; !err && i < plan.n; i++)
+		if (plan.is_timed[i] && !times_pair(request, plan.names[i]) &&
+		    measure_request_add_pair(request, plan.names[i], NULL))
+			return ctx_no_memory(ctx);
+	return 0;
+}
+
+/*
+ * Without options that say what to record, record the pairs that the names of the probes suggest,
+ * and the hits of all probes.
+ */
+static int request_default(struct options *options, struct ocp_process *proc)
+{
+	int err = likely_pairs_add(proc, &options->request);
+
+	if (!err && ocp_process_probe_count(proc))
+		return measure_options_add(&command_record, options, "print", ".*");
+	return err ? say_error(options->ctx, err) : EXIT_DONE;
+}
+
+/* Complete the request of OPTIONS for the processes PROCS. */
+static int complete_request(struct options *options, struct ocp_process **procs)
+{
+	int code = EXIT_DONE, err;
+
+	if (measure_request_is_empty(&options->request) && options->n_pids)
+		code = request_default(options, procs[0]);
+	if (code == EXIT_DONE)
+		code = request_conditions(&command_record, options);
+	if (code != EXIT_DONE)
+		return code;
+	err = options->n_pids ? request_phases(options->ctx, options->pids[0], &options->request)
+			      : 0;
+	if (err)
+		return say_error(options->ctx, err);
+	if (measure_request_is_empty(&options->request) && !options->n_pids) {
+		say("%s: no process runs it: --time or --print must say what to record",
+		    options->exe);
+		return EXIT_USAGE;
+	}
+	if (measure_request_is_empty(&options->request)) {
+		say("nothing to record: the program has no probes, and the phases of its collector "
+		    "are not known");
+		fputs("hint: --time fn:NAME records the calls of a function\n", stderr);
+		return EXIT_USAGE;
+	}
+	/* Each pair is reported, however short it is. */
+	options->request.has_slower = measure_request_has_pairs(&options->request);
+	options->request.has_print_limit = true;
+	options->request.print_limit = 0;
+	return EXIT_DONE;
+}
+
+/* ---- the session ---------------------------------------------------------------------------- */
+
+static int open_processes(const struct options *options, struct ocp_process **procs)
+{
+	for (size_t i = 0; i < options->n_pids; i++) {
+		int err = ocp_process_open(options->ctx, options->pids[i], &procs[i]);
+
+		if (err)
+			return say_error(options->ctx, err);
+	}
+	return EXIT_DONE;
+}
+
+/* Write the whole trace, and say what it has. */
+static int write_all(struct recording *r)
+{
+	const char *output = r->options->output;
+	const uint64_t n = trace_event_count(r->trace);
+	int err = write_trace(r, output, INT64_MIN, NULL);
+
+	if (err)
+		return say_error(r->options->ctx, err);
+	if (r->options->quiet)
+		return EXIT_DONE;
+	say("%s: written: %" PRIu64 " event%s of %.1f s, %" PRIu64 " dropped, %" PRIu64
+	    " lost; ui.perfetto.dev opens it",
+	    output, n, plural(n), (double)(r->end_ns - r->start_ns) / 1e9, trace_dropped(r->trace),
+	    r->n_lost + lost_in_kernel(r));
+	return EXIT_DONE;
+}
+
+/* The end of a flight recorder: write the file that is planned, and say how many there are. */
+static int end_flight(struct recording *r)
+{
+	int err = r->due_ns ? write_due(r) : 0;
+
+	if (err)
+		return say_error(r->options->ctx, err);
+	if (!r->options->quiet)
+		say("%zu file%s written; a condition held %" PRIu64 " time%s", r->n_written,
+		    plural(r->n_written), r->n_held, plural(r->n_held));
+	return EXIT_DONE;
+}
+
+static int record(struct recording *r, struct session *session)
+{
+	int err = r->moments ? moments_start(r->moments) : 0, code;
+
+	if (err)
+		return say_error(r->options->ctx, err);
+	r->start_ns = r->refreshed_ns = session_now_ns();
+	code = measure_attach(&r->measure);
+	if (code == EXIT_DONE)
+		code = measure_wait(&r->measure, session);
+	if (code != EXIT_DONE && code != EXIT_OVER_BUDGET)
+		return code;
+	/* What was recorded up to there is true, even if the recording had to end early. */
+	return (is_flight_recorder(r) ? end_flight(r) : write_all(r)) ?: code;
+}
+
+/*
+ * Begin to record waits and samples. A program or kernel that does not allow this is recorded
+ * without them.
+ */
+static void open_moments(struct recording *r)
+{
+	const struct options *options = r->options;
+	const struct moments_spec spec = {
+		.pids = options->pids,
+		.n_pids = options->n_pids,
+		.exe = options->exe,
+		.hz = r->own->hz,
+		.has_waits = !r->own->has_no_waits,
+		.most = options->request.budget > 0 ? options->request.budget : MOST_OF_A_CORE,
+	};
+
+	if ((spec.hz || spec.has_waits) && moments_open(options->ctx, &spec, &r->moments) &&
+	    !options->quiet)
+		say("waits and CPU samples are not recorded: %s", ocp_error(options->ctx));
+}
+
+static int open_recorder(struct recording *r, struct ocp_process **procs)
+{
+	struct options *options = r->options;
+	int code = complete_request(options, procs), err;
+
+	if (code != EXIT_DONE)
+		return code;
+	err = trace_new(options->ctx, r->own->memory, &r->trace);
+	if (!err)
+		err = profile_file_check(options->ctx, options->output);
+	if (!err && is_flight_recorder(r))
+		err = find_existing(r);
+	if (err)
+		return say_error(options->ctx, err);
+	code = measure_open(&r->measure, options, procs, options->n_pids);
+	r->measure.has_limit = true;
+	r->measure.progress = false;
+	r->measure.take = take_hit;
+	r->measure.after_hits = after_hits;
+	r->measure.taker = r;
+	if (code == EXIT_DONE)
+		code = measure_limit_sample(&r->measure, procs, options->n_pids);
+	/* Not an OCaml program, or not a known runtime: then without its figures. */
+	if (code == EXIT_DONE && options->n_pids == 1)
+		gc_reader_open(options->ctx, options->pid, &r->gauges);
+	if (code == EXIT_DONE)
+		open_moments(r);
+	return code;
+}
+
+static int record_processes(struct options *options)
+{
+	struct ocp_process **procs = calloc(options->n_pids + 1, sizeof(void *));
+	struct recording r = { .options = options, .own = options->own };
+	struct session session = { 0 };
+	int code;
+
+	if (!procs) {
+		say("out of memory");
+		return EXIT_FAILED;
+	}
+	progress_begin(options, "reading");
+	code = open_processes(options, procs);
+	if (code == EXIT_DONE)
+		code = session_open(&session, options->pids, options->exe ? 0 : options->n_pids);
+	if (code == EXIT_DONE)
+		code = open_recorder(&r, procs);
+	if (code == EXIT_DONE)
+		code = record(&r, &session);
+	progress_end();
+	measure_close(&r.measure);
+	session_close(&session);
+	gc_reader_free(r.gauges);
+	moments_close(r.moments);
+	trace_free(r.trace);
+	for (size_t i = 0; i < options->n_pids; i++)
+		ocp_process_free(procs[i]);
+	free(procs);
+	return code;
+}
+
+/* ---- options -------------------------------------------------------------------------------- */
+
+static int set_memory(const struct command *command, struct record_options *own, const char *value)
+{
+	static const struct {
+		const char *unit;
+		double bytes;
+	} units[] = { { "MB", 1 << 20 }, { "GB", 1 << 30 } };
+	char *end;
+	const double number = strtod(value, &end);
+
+	for (size_t i = 0; end != value && i < sizeof(units) / sizeof(units[0]); i++)
+		if (strcmp(end, units[i].unit) == 0 && number * units[i].bytes >= TRACE_MIN_BYTES &&
+		    number * units[i].bytes <= 64.0 * (1 << 30)) {
+			own->memory = (size_t)(number * units[i].bytes);
+			return EXIT_DONE;
+		}
+	return say_usage(command, "--memory '%s': not a size from 1MB to 64GB", value);
+}
+
+static int set_files(const struct command *command, struct record_options *own, const char *value)
+{
+	char *end;
+	const unsigned long n = strtoul(value, &end, 10);
+
+	if (!is_number(value) || *end || !n || n > MOST_FILES)
+		return say_usage(command, "--files '%s': not a number from 1 to %d", value,
+				 MOST_FILES);
+	own->n_files = n;
+	own->has_files = true;
+	return EXIT_DONE;
+}
+
+static int set_hz(const struct command *command, struct record_options *own, const char *value)
+{
+	char *end;
+	const unsigned long hz = strtoul(value, &end, 10);
+
+	if (!is_number(value) || *end || hz > MOST_HZ)
+		return say_usage(command, "--hz '%s': not a number from 0 to %d", value, MOST_HZ);
+	own->hz = (unsigned int)hz;
+	return EXIT_DONE;
+}
+
+static int set_last(const struct command *command, struct record_options *own, const char *value)
+{
+	uint64_t ns;
+
+	if (!read_duration(value, &ns) || ns > (uint64_t)3600 * 1000000000)
+		return say_usage(command,
+				 "--last '%s': not a time such as 500ms or 10s (at most 1h)",
+				 value);
+	own->last_ns = (int64_t)ns;
+	own->has_last = true;
+	return EXIT_DONE;
+}
+
+static struct record_options *record_options_of(struct options *options)
+{
+	static struct record_options own = { .last_ns = DEFAULT_LAST_NS,
+					     .memory = DEFAULT_MEMORY,
+					     .n_files = DEFAULT_FILES,
+					     .hz = USUAL_HZ };
+
+	options->own = &own;
+	return &own;
+}
+
+static int set_record_option(const struct command *command, struct options *options,
+			     const char *name, const char *value)
+{
+	struct record_options *own = record_options_of(options);
+
+	if (strcmp(name, "when") == 0)
+		return add_condition(command, own, value);
+	if (strcmp(name, "hz") == 0)
+		return set_hz(command, own, value);
+	if (strcmp(name, "no-waits") == 0) {
+		own->has_no_waits = true;
+		return EXIT_DONE;
+	}
+	if (strcmp(name, "memory") == 0)
+		return set_memory(command, own, value);
+	if (strcmp(name, "files") == 0)
+		return set_files(command, own, value);
+	return set_last(command, own, value);
+}
+
+static int check_record_usage(const struct options *options)
+{
+	const struct record_options *own = options->own;
+
+	if (!options->n_pids && !options->exe)
+		return say_usage(&command_record, "-pid or --exe is required");
+	if (!options->output)
+		return say_usage(&command_record, "-o FILE is required");
+	if (own->has_files && !own->n_conditions && !own->has_last)
+		return say_usage(&command_record, "--files needs --when or --last");
+	/* What is recorded by default has no options to check. */
+	return measure_request_is_empty(&options->request)
+		       ? EXIT_DONE
+		       : measure_options_check(&command_record, options);
+}
+
+static int run_record(struct options *options)
+{
+	const struct sigaction action = { .sa_handler = ask_for_file, .sa_flags = SA_RESTART };
+	struct record_options *own = record_options_of(options);
+	int code = check_record_usage(options);
+
+	if (code == EXIT_DONE && options->exe && options->n_pids)
+		code = say_usage(&command_record, "-pid and --exe are mutually exclusive");
+	if (code == EXIT_DONE && options->exe)
+		code = measure_find_processes(options);
+	if (code == EXIT_DONE && (own->n_conditions || own->has_last))
+		sigaction(SIGUSR1, &action, NULL);
+	if (code == EXIT_DONE)
+		code = record_processes(options);
+	for (size_t i = 0; i < own->n_conditions; i++)
+		free(own->conditions[i].what);
+	free(own->conditions);
+	*own = (struct record_options){ 0 };
+	return code;
+}
+
+const struct command command_record = {
+	.name = "record",
+	.help = &help_record,
+	.many_pids = true,
+	.run = run_record,
+	.set_own = set_record_option,
+};

@@ -1,0 +1,415 @@
+#!/usr/bin/env bash
+# `record`: traces in the format of Perfetto, read by tests/record/read_perfetto, which shares no code with their writer, against
+# the books of the programs.
+#
+# needs: fixtures ocaml
+# ocaml5: test_pairs_by_thread test_pairs_by_key test_calls test_collector test_story
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/calls_lib.sh"
+
+# ---- helpers ----------------------------------------------------------------------------------
+
+# Record TARGET until stop_recording. What the tool prints is in $TMP/totals, what it says in $TMP/err.
+start_recording() { # FLAG...
+	need_counting
+	need_command protoc python3
+	background "$TOOL" record -pid "$TARGET" --budget none "$@" >"$TMP/totals" 2>"$TMP/err"
+	RECORDING=$!
+	wait_for 'has_text "$TMP/err" "ocaml-probes: measuring [0-9]+ " || has_ended "$RECORDING"'
+	! has_ended "$RECORDING" || fail "$(<"$TMP/err")"
+}
+
+stop_recording() {
+	local status=0
+	kill -INT "$RECORDING"
+	wait "$RECORDING" || status=$?
+	eq "$status" "${1:-0}" "status of record: $(<"$TMP/err")"
+}
+
+# Record TARGET while it works: from its line `ready` to its line `end`.
+record_work() { # FLAG...
+	start_recording -o "$TMP/trace" "$@"
+	tell go
+	await_line end 60
+	stop_recording
+	read_trace "$TMP/trace"
+}
+
+# Read a trace into the database $TMP/db.
+read_trace() { # FILE
+	rm -f "$TMP/db"
+	"$ROOT/tests/record/read_perfetto" "$1" "$TMP/db" || fail "the trace is wrong: $(<"$TMP/err")"
+}
+
+# Run the Python text of stdin, in which `sql(QUERY, ARG...)` returns the rows of the trace, `totals` is what `record --json` has
+# printed, and `books` the lines of the target.
+check_trace() { # [ARG...]
+	{
+		cat <<'PY'
+import json, sqlite3, sys
+database, printed, output, *words = sys.argv[1:]
+def sql(query, *args):
+    return sqlite3.connect(database).execute(query, args).fetchall()
+lines = [json.loads(line) for line in open(printed)]
+totals = lines[-1] if lines else None
+books = open(output).read().splitlines()
+PY
+		cat
+	} >"$TMP/check.py"
+	holds python3 "$TMP/check.py" "$TMP/db" "$TMP/totals" "$(output_of)" "$@" || fail "$(<"$TMP/err")"
+}
+
+# Slices are as many, and take as long, as the tool has counted and timed in the same run.
+check_totals() {
+	check_trace <<-'PY'
+		for pair in totals["pairs"]:
+		    name = pair["start"].removeprefix("fn:") + ("," + pair["stop"] if pair.get("stop") else "")
+		    (count, total, least, most), = sql("select count(*), sum(ns), min(ns), max(ns) from slices where name = ?", name)
+		    assert count == pair["count"], (name, count, pair)
+		    if count:
+		        assert (total, least, most) == (pair["sum_ns"], pair["min_ns"], pair["max_ns"]), (name, total, least, most, pair)
+	PY
+}
+
+# ---- pairs, calls, the collector --------------------------------------------------------------
+
+# Nested pairs of three threads, with exceptions that skip stops.
+test_pairs_by_thread() {
+	start_target "$O/tests/ocaml/slow" 60 3
+	await_line ready
+	record_work --time enter,leave --print enter --key none --json
+	check_totals
+	check_trace <<-'PY'
+		import re
+		seen = 0
+		slices = {}
+		for thread, ns, args, depth in sql("select thread, ns, args, depth from slices where name = 'enter,leave'"):
+		    args = json.loads(args)
+		    assert args["id"] == args["id at leave"] and args["name"] == args["name at leave"] == f'call "{args["id"]}"', args
+		    slices[args["id"]] = thread, ns, depth
+		for line in books:
+		    pair = re.match(r'pair (\d+) "(.*)" (\d+) within_ns=(\d+) around_ns=(\d+)', line)
+		    if pair:
+		        thread, ns, depth = slices.pop(int(pair[1]))
+		        assert thread == int(pair[3]) and int(pair[4]) <= ns <= int(pair[5]), (line, thread, ns)
+		        seen += 1
+		assert seen > 100 and not slices, (seen, slices)
+		# 60 calls of each thread, which are four deep.
+		(instants,), = sql("select count(*) from instants where name = 'enter'")
+		assert instants == totals["pairs"][0]["starts"] == 3 * 60 * 4, instants
+	PY
+}
+
+# Requests of one thread that another one ends: they overlap, and have lanes of their own.
+test_pairs_by_key() {
+	start_target "$O/tests/ocaml/requests" 200
+	await_line ready
+	record_work --time request_start,request_stop --key id --print request_stop --json
+	check_totals
+	check_trace "$TARGET" <<-'PY'
+		pairs, = [int(line.split("=")[1]) for line in books if line.startswith("pairs=")]
+		rows = sql("select track, thread, depth, args from slices where category = 'pair'")
+		assert len(rows) == pairs > 100, (len(rows), pairs)
+		for track, thread, depth, args in rows:
+		    args = json.loads(args)
+		    number = args["id"]
+		    assert track == "request_start,request_stop" and thread is None and depth == 0, (track, thread, depth)
+		    # The main thread begins requests, another one ends them.
+		    assert args.pop("on thread") == int(words[0]) != args.pop("on thread at request_stop"), args
+		    assert args == {"id": number, "meth": "POST" if number % 3 == 0 else "GET", "name": f"request {number}",
+		                    "id at request_stop": number, "status at request_stop": 200, "name at request_stop": f"request {number}"}, args
+		(lanes,), = sql("select count(*) from tracks where name = 'request_start,request_stop'")
+		assert lanes > 1, lanes
+	PY
+}
+
+# Calls of functions, with recursion, exceptions and tail calls.
+test_calls() {
+	build_timed
+	start_target "$TMP/built/timed" 40 300
+	await_line ready
+	start_recording -o "$TMP/trace" "${MEASURED[@]}" --json
+	tell go
+	wait "$RECORDING" || fail "status $?: $(<"$TMP/err")"
+	read_trace "$TMP/trace"
+	check_totals
+	check_trace <<-'PY'
+		rows = dict(sql("select name, count(*) from slices where category = 'function' group by name"))
+		assert len(rows) > 8 and rows["Timed.returns"] >= 40 and rows["Timed.lands"] == 40, rows
+		# A call is below the call that made it.
+		(depth,), = sql("select max(depth) from slices where name = 'Timed.nests'")
+		assert depth >= 2, depth
+	PY
+}
+
+# Phases of the collector are recorded without a request.
+test_collector() {
+	start_target "$O/tests/ocaml/story" 20
+	await_line ready
+	record_work --json --no-waits --hz 0
+	check_totals
+	check_trace <<-'PY'
+		steps = [line.split() for line in books]
+		collected = [(int(begin), int(end)) for what, begin, end in (s for s in steps if len(s) == 3) if what == "collect"]
+		pauses = sql("select begin_ns, begin_ns + ns from slices where name = 'gc:minor'")
+		assert len(collected) == 20
+		for begin, end in collected:
+		    assert any(begin <= b and e <= end for b, e in pauses), (begin, end, pauses)
+		assert sql("select count(*) from slices where category in ('wait', 'ready')") == [(0,)]
+		assert {track for track, in sql("select distinct track from counters")} >= {"major heap (bytes)", "minor collections"}
+		((smallest, largest),) = sql("select min(value), max(value) from counters where track = 'minor collections'")
+		assert largest - smallest <= len(pauses), (smallest, largest, len(pauses))
+	PY
+}
+
+# ---- waits ------------------------------------------------------------------------------------
+
+# What a thread does is on its track, within the times that the thread has read.
+test_story() {
+	start_target "$O/tests/ocaml/story" 20
+	await_line ready
+	record_work --time compute_start,compute_done --hz 999
+	check_trace "$TARGET" <<-'PY'
+		main = int(words[0])
+		steps = [line.split() for line in books]
+		steps = [(s[0], int(s[1]), int(s[2])) for s in steps if len(s) == 3]
+		assert [step[0] for step in steps] == ["lock", "compute", "collect", "sleep", "write"] * 20
+		names = {"lock": "waits: a mutex", "compute": "compute_start,compute_done", "collect": "gc:minor",
+		         "sleep": "waits: a time or signal", "write": "waits: I/O and events"}
+		rounds = 0
+		for what, begin, end in steps:
+		    rows = sql("select ns, args from slices where name = ? and begin_ns >= ? and begin_ns + ns <= ? and thread is ?",
+		               names[what], begin, end, None if what == "compute" else main)
+		    assert rows, (what, begin, end)
+		    if what == "sleep":
+		        assert max(ns for ns, _ in rows) > 1_500_000, rows
+		    if what in ("lock", "sleep", "write"):
+		        assert any("Story.within" in json.loads(args)["stack"] for _, args in rows), rows
+		    if what == "compute":
+		        rounds += 1
+		        assert [json.loads(args)["round"] for _, args in rows] == [rounds], rows
+		# A thread runs between its waits, and a sample is no part of a wait.
+		waits = sql("select begin_ns, begin_ns + ns from slices where thread = ? and category in ('wait', 'ready') order by 1", main)
+		assert all(before[1] <= after[0] for before, after in zip(waits, waits[1:]))
+		samples = sql("select ns, args from instants where category = 'cpu' and track like ?", f"%({main})")
+		assert samples and any("Story.compute" in json.loads(args)["stack"] for _, args in samples), samples
+		assert not [ns for ns, _ in samples if any(begin < ns < end for begin, end in waits)]
+	PY
+}
+
+# ---- the flight recorder ----------------------------------------------------------------------
+
+start_reborn() {
+	start_target "$O/tests/ocaml/reborn"
+	await_line ready
+}
+
+pass() { # N
+	forget_output
+	tell "go $1"
+	await_line "passed $1"
+}
+
+count_of() { # NAME
+	python3 -c 'import sqlite3, sys
+print(sqlite3.connect(sys.argv[1]).execute("select count(*) from instants where name = ?", sys.argv[2:]).fetchone()[0])' "$TMP/db" "$1"
+}
+
+# A file for each time that the condition holds, with what happened before.
+test_conditions() {
+	start_reborn
+	start_recording -o "$TMP/flight.pftrace" --print work --when 'hit worked' --last 1h --files 1 --no-waits --hz 0
+	pass 3
+	wait_for '[[ -e $TMP/flight-1.pftrace ]]'
+	read_trace "$TMP/flight-1.pftrace"
+	eq "$(count_of work) $(count_of worked)" "3 3" "hits of the first file"
+	pass 2
+	wait_for '[[ -e $TMP/flight-2.pftrace && ! -e $TMP/flight-1.pftrace ]]'
+	read_trace "$TMP/flight-2.pftrace"
+	eq "$(count_of work) $(count_of worked)" "5 5" "hits of the second file"
+	stop_recording
+	finds '^ocaml-probes: .*/flight-2.pftrace: written, since hit worked$' <"$TMP/err" || fail "$(<"$TMP/err")"
+	finds '^ocaml-probes: 2 files written; a condition held 5 times$' <"$TMP/err" || fail "$(<"$TMP/err")"
+	[[ ! -e $TMP/flight.pftrace ]] || fail "a flight recorder writes numbered files only"
+}
+
+# What ended before the time of --last is left out.
+test_last() {
+	start_reborn
+	start_recording -o "$TMP/flight" --print work --when 'hit worked' --last 1ms --no-waits --hz 0
+	pass 3
+	wait_for '[[ -e $TMP/flight-1 ]]'
+	pass 1
+	wait_for '[[ -e $TMP/flight-2 ]]'
+	stop_recording
+	read_trace "$TMP/flight-2"
+	eq "$(count_of work) $(count_of worked)" "1 1" "hits of the second file"
+	# The files of an earlier recorder stay.
+	start_recording -o "$TMP/flight" --when 'hit worked' --no-waits --hz 0 --files 1
+	pass 4
+	wait_for '[[ -e $TMP/flight-3 ]]'
+	stop_recording
+	read_trace "$TMP/flight-3"
+	eq "$(count_of worked)" 4 "hits of the third file"
+	[[ -e $TMP/flight-1 && -e $TMP/flight-2 ]] || fail "files of an earlier recorder were removed"
+}
+
+# A pair that takes long, a pause of the collector, and a signal.
+test_other_conditions() {
+	start_target "$O/tests/ocaml/story" 3
+	await_line ready
+	start_recording -o "$TMP/slow" --when 'slower compute_start,compute_done 1us' --when 'slower compute_start,compute_done 100s'
+	tell go
+	await_line end
+	wait_for '[[ -e $TMP/slow-1 ]]'
+	stop_recording
+	read_trace "$TMP/slow-1"
+	check_trace <<<'assert sql("select count(*) from slices where category = ?", "pair") == [(3,)]'
+	finds ': 1 file written; a condition held 3 times$' <"$TMP/err" || fail "$(<"$TMP/err")"
+	start_recording -o "$TMP/pause" --when 'pause 100s' --last 1h --no-waits
+	kill -USR1 "$RECORDING"
+	wait_for '[[ -e $TMP/pause-1 ]]'
+	stop_recording
+	finds ': .*/pause-1: written, since SIGUSR1$' <"$TMP/err" || fail "$(<"$TMP/err")"
+	read_trace "$TMP/pause-1"
+	start_target "$O/tests/ocaml/story" 3
+	await_line ready
+	start_recording -o "$TMP/paused" --time gc:minor --when 'pause 1us' --when 'slower fn:Story.compute 1us'
+	tell go
+	wait_for '[[ -e $TMP/paused-1 ]]'
+	stop_recording
+	read_trace "$TMP/paused-1"
+	check_trace <<<'assert sql("select count(*) from slices where name = ?", "Story.compute") == [(3,)]'
+}
+
+# What was planned when the recorder ends is written.
+test_end_of_the_process() {
+	start_reborn
+	start_recording -o "$TMP/flight" --print work --when 'hit worked' --last 1h
+	pass 7
+	tell quit
+	wait "$RECORDING" || fail "status $?: $(<"$TMP/err")"
+	read_trace "$TMP/flight-1"
+	eq "$(count_of work) $(count_of worked)" "7 7" "hits"
+}
+
+# Two processes of a program, which is named by its file.
+test_all_processes() {
+	local first program
+	need_counting
+	program=$(own_copy "$O/tests/ocaml/reborn")
+	start_target "$program"
+	await_line ready
+	first=$TARGET
+	start_target "$program"
+	await_line ready
+	background "$TOOL" record --exe "$program" --budget none --print work -o "$TMP/trace" --hz 0 >"$TMP/totals" 2>"$TMP/err"
+	RECORDING=$!
+	wait_for 'has_text "$TMP/err" "of every process that runs it" || has_ended "$RECORDING"'
+	pass 3
+	tell "go 5" "$first"
+	await_line "passed 5" 60 "$first"
+	stop_recording
+	read_trace "$TMP/trace"
+	check_trace "$first" "$TARGET" <<-'PY'
+		hits = dict(sql("select pid, count(*) from instants where name = 'work' group by 1"))
+		assert hits == {int(words[0]): 5, int(words[1]): 3}, hits
+		assert {name for name, in sql("select name from tracks where parent is null and pid is not null and tid is null")} == {"reborn"}
+		(waits,), = sql("select count(distinct pid) from slices where category = 'wait'")
+		assert waits == 2, waits
+	PY
+}
+
+# A killed recorder leaves whole files, and a program that works.
+test_kill() {
+	start_reborn
+	keep_memory
+	start_recording -o "$TMP/flight" --print work --when 'hit worked' --last 1h
+	pass 5
+	wait_for '[[ -e $TMP/flight-1 ]]'
+	kill -KILL "$RECORDING"
+	wait "$RECORDING" || :
+	read_trace "$TMP/flight-1"
+	eq "$(count_of work)" 5 "hits"
+	# The kernel takes the uprobes away when the tool has ended.
+	wait_for '[[ $(memory_of "$TARGET") = "${MEMORY_BEFORE[$TARGET]}" ]]'
+	check_clean
+	pass 4
+}
+
+# ---- limits and errors ------------------------------------------------------------------------
+
+# The oldest events are dropped and counted when the memory is full.
+test_memory() {
+	start_target "$O/tests/ocaml/requests" 20000
+	await_line ready
+	start_recording -o "$TMP/trace" --time request_start,request_stop --key id --print 'request_start' --memory 1MB --no-waits --hz 0
+	tell go
+	await_line end 120
+	stop_recording
+	read_trace "$TMP/trace"
+	holds python3 - "$TMP/db" "$TMP/err" <<-'PY' || fail "$(<"$TMP/err")"
+		import re, sqlite3, sys
+		db = sqlite3.connect(sys.argv[1])
+		written, dropped, lost = map(int, re.search(r"written: (\d+) events of [0-9.]+ s, (\d+) dropped, (\d+) lost", open(sys.argv[2]).read()).groups())
+		there = sum(db.execute(f"select count(*) from {table}").fetchone()[0] for table in ("slices", "instants", "counters"))
+		# One instant tells of the recording itself.
+		assert there == written + 1 > 1000 and dropped > 0, (there, written, dropped, lost)
+		(said,), = db.execute("select name from instants where track = 'ocaml-probes'")
+		assert f"lost: {lost} " in said and f"dropped: {dropped} " in said, said
+		# The newest events are the ones that are there.
+		(numbers,), = db.execute("select count(distinct json_extract(args, '$.id')) from slices where category = 'pair'"),
+		(last,), = db.execute("select max(json_extract(args, '$.id')) from slices where category = 'pair'")
+		assert lost or last > 19900, last
+	PY
+}
+
+# Names of threads that are no UTF-8, and such that end a string.
+test_hostile_names() {
+	start_target "$O/tests/ocaml/crew" step -- $'quote"\\\xff' 5 -- $'\xe2\x82' 3
+	await_line ready
+	start_recording -o "$TMP/trace" --print step
+	tell go
+	await_line "done"
+	stop_recording
+	read_trace "$TMP/trace"
+	check_trace <<-'PY'
+		assert dict(sql("select track, count(*) from instants where name = 'step' group by 1")) == {'quote"\\?': 5, "??": 3}, \
+		    sql("select track, count(*) from instants where name = 'step' group by 1")
+	PY
+}
+
+check_error() { # STATUS TEXT FLAG...
+	local status=0 want=$1 text=$2
+	shift 2
+	"$TOOL" record "$@" >"$TMP/out" 2>"$TMP/err" || status=$?
+	eq "$status" "$want" "status of record $*: $(<"$TMP/err")"
+	finds "$text" <"$TMP/err" || fail "record $*: $(<"$TMP/err")"
+}
+
+test_mistakes() {
+	local pid
+	start_reborn
+	pid=$TARGET
+	check_error 2 '^ocaml-probes: record: -pid or --exe is required$' -o "$TMP/trace"
+	check_error 2 '^ocaml-probes: record: -o FILE is required$' "$pid"
+	check_error 2 "^ocaml-probes: record: --when 'slow 3ms': not 'slower START,STOP TIME'" "$pid" -o "$TMP/trace" --when 'slow 3ms'
+	check_error 2 "record: --when 'slower work,worked 3': not" "$pid" -o "$TMP/trace" --when 'slower work,worked 3'
+	check_error 2 "record: --when 'pause': not" "$pid" -o "$TMP/trace" --when 'pause'
+	check_error 2 "record: --when 'hit wor.*': not" "$pid" -o "$TMP/trace" --when 'hit wor.*'
+	check_error 2 "record: --when 'hit work,worked': not" "$pid" -o "$TMP/trace" --when 'hit work,worked'
+	check_error 2 "record: --when 'slower fn:Reborn.* 1s': not" "$pid" -o "$TMP/trace" --when 'slower fn:Reborn.* 1s'
+	check_error 2 "record: --when 'slower work 1s': not" "$pid" -o "$TMP/trace" --when 'slower work 1s'
+	check_error 2 "record: --last '2h': not a time such as 500ms or 10s" "$pid" -o "$TMP/trace" --last 2h
+	check_error 2 "record: --memory '10': not a size from 1MB to 64GB" "$pid" -o "$TMP/trace" --memory 10
+	check_error 2 "record: --files '0': not a number from 1 to 10000" "$pid" -o "$TMP/trace" --last 1s --files 0
+	check_error 2 'record: --files needs --when or --last' "$pid" -o "$TMP/trace" --files 3
+	check_error 2 "record: --hz '-1': not a number" "$pid" -o "$TMP/trace" --hz=-1
+	need_counting
+	check_error 2 "probe 'nothing': no such probe" "$pid" -o "$TMP/trace" --print nothing
+	check_error 2 "$TMP/no/trace: No such file or directory" "$pid" -o "$TMP/no/trace" --for 10ms
+	[[ ! -e $TMP/trace ]] || fail "a file was written"
+}
+
+run_tests "$@"
