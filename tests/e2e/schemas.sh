@@ -250,11 +250,14 @@ test_configurations() {
 
 # The names of members in what writes JSON. Names that are made up, such as those of events, are not seen.
 test_all_members() {
+	local sources
 	cd "$ROOT"
+	# The data of a page are for its own script.
+	mapfile -t sources < <(printf '%s\n' src/tool/*.c src/serve/*.c | grep -v '^src/tool/overview_page.c$')
 	grep -ohE 'json_(add_|u64|text|bool|real|scaled|null|open_member|object_object_add)[a-z0-9_]*\([^,()]*, "[a-z0-9_]+"' \
-		src/tool/*.c src/serve/*.c | sed 's/.*"\(.*\)"/\1/' >"$TMP/names"
+		"${sources[@]}" | sed 's/.*"\(.*\)"/\1/' >"$TMP/names"
 	grep -ohE '\bresult_add_[a-z]+\(row, "[a-z0-9_]+"|\badd_(number|int|real|rate|percentage|address|byte)\((row|j|object|to), "[a-z0-9_]+"|\bwrite_(member|number|text_member|items)\([^"()]*"[a-z0-9_]+"' \
-		src/tool/*.c src/serve/*.c | sed 's/.*"\(.*\)"/\1/' >>"$TMP/names"
+		"${sources[@]}" | sed 's/.*"\(.*\)"/\1/' >>"$TMP/names"
 	grep -ohE '\\"[a-z0-9_]+\\":' src/tool/{json_writer,cmd_functions,cmd_memprof}.c | tr -d '\\":' >>"$TMP/names"
 	python3 "$CHECK" --members "$SCHEMAS"/*.json | LC_ALL=C sort -u >"$TMP/members"
 	LC_ALL=C sort -u "$TMP/names" >"$TMP/written"
