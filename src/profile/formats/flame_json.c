@@ -5,29 +5,9 @@
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "profile/formats/numbering.h"
-
-/*
- * Write JSON in a form that is safe in a script element. `<`, `>` and `&` are escaped; in JSON they
- * occur only inside strings. U+2028 and U+2029 are escaped, too, since they end lines in older
- * JavaScript.
- */
-static void write_escaped(const char *json, FILE *to)
-{
-	for (const char *p = json; *p; p++) {
-		if (*p == '<' || *p == '>' || *p == '&') {
-			fprintf(to, "\\u%04x", (unsigned int)*p);
-		} else if (strncmp(p, "\xe2\x80\xa8", 3) == 0 ||
-			   strncmp(p, "\xe2\x80\xa9", 3) == 0) {
-			fprintf(to, "\\u20%02x", (unsigned char)p[2] - 0x80);
-			p += 2;
-		} else {
-			fputc(*p, to);
-		}
-	}
-}
+#include "profile/formats/page_frame.h"
 
 /* Write OBJECT and free it. */
 static int write_object(struct ocp_ctx *ctx, struct json_object *object, FILE *to)
@@ -38,7 +18,7 @@ static int write_object(struct ocp_ctx *ctx, struct json_object *object, FILE *t
 		       : NULL;
 
 	if (json)
-		write_escaped(json, to);
+		page_frame_write_json(json, to);
 	json_object_put(object);
 	return json ? 0 : ctx_no_memory(ctx);
 }

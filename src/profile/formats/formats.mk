@@ -25,4 +25,4 @@ $(O)/$(formats)/page.html: $(formats)/page/page.html $(formats)/page/assemble \
 
 $(O)/$(formats)/page.o: $(formats)/page.S $(O)/$(formats)/page.html
 	$(say) AS $<
-	$(Q)$(CC) -DFLAME_PAGE='"$(O)/$(formats)/page.html"' -c -o $@ $<
+	$(Q)$(CC) -DPAGE_NAME=flame_page -DPAGE_FILE='"$(O)/$(formats)/page.html"' -c -o $@ $<

@@ -1,36 +1,37 @@
 // SPDX-License-Identifier: MIT
 /*
  * Writes the HTML page that the build assembles from page/page.html and the files named in it. The
- * page needs no other file. html_write() replaces the line "@data" of the page by the profile.
+ * page needs no other file.
  */
 #include "profile/formats/html_writer.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "profile/formats/flame_json.h"
+#include "profile/formats/page_frame.h"
 
 extern const char flame_page[]; /* see page.S */
 
-static const char data_line[] = "\n@data\n";
+/* What the page shows. */
+struct shown {
+	const struct profile *profile;
+	const struct profile_diff *diff; /* NULL: not a comparison */
+	const char *title;
+};
+
+static int write_shown(struct ocp_ctx *ctx, const void *data, FILE *to)
+{
+	const struct shown *shown = data;
+
+	return flame_json_write(ctx, shown->profile, shown->diff, shown->title, to);
+}
 
 static int write_page(struct ocp_ctx *ctx, const struct profile *profile,
 		      const struct profile_diff *diff, const char *title, FILE *to)
 {
-	const char *at = strstr(flame_page, data_line);
-	int err;
+	const struct shown shown = { .profile = profile, .diff = diff, .title = title };
 
-	if (!at)
-		return ctx_error(ctx, -EINVAL, "the page has no place for the profile");
-	errno = 0;
-	fwrite(flame_page, 1, (size_t)(at - flame_page) + 1, to);
-	err = flame_json_write(ctx, profile, diff, title, to);
-	fputs(at + sizeof(data_line) - 2, to);
-	if (!err && (fflush(to) != 0 || ferror(to)))
-		err = ctx_error(ctx, errno ? -errno : -EIO, "cannot write the profile: %s",
-				strerror(errno ? errno : EIO));
-	return err;
+	return page_frame_write(ctx, flame_page, "profile", write_shown, &shown, to);
 }
 
 int html_write(struct ocp_ctx *ctx, const struct profile *profile, const char *title, FILE *to)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The page that html_writer.c writes: the contents of the file FLAME_PAGE, ending with a NUL. */
+/* A page, as the string PAGE_NAME: the contents of the file PAGE_FILE, ending with a NUL. */
 	.section .rodata
-	.globl flame_page
-	.hidden flame_page
-	.type flame_page, @object
-flame_page:
-	.incbin FLAME_PAGE
+	.globl PAGE_NAME
+	.hidden PAGE_NAME
+	.type PAGE_NAME, @object
+PAGE_NAME:
+	.incbin PAGE_FILE
 	.byte 0
-	.size flame_page, . - flame_page
+	.size PAGE_NAME, . - PAGE_NAME
 
 	.section .note.GNU-stack, "", @progbits
