@@ -133,7 +133,7 @@ static int make_value(struct page_out *out, const struct trace_arg *arg, struct 
 }
 
 /* Write the shape and the values of the arguments of EVENT. */
-static int write_args(struct page_out *out, const struct trace_event *event)
+static int write_event_args(struct page_out *out, const struct trace_event *event)
 {
 	struct page_value values[TRACE_MAX_ARGS];
 	struct strbuf shape = { 0 };
@@ -191,7 +191,7 @@ static int write_event(struct page_out *out, const struct timeline_item *item)
 		item->ns - out->ns, event.kind == TRACE_COUNTER ? event.value : event.duration_ns,
 		3 * (int)event.category + (int)event.kind, name);
 	out->ns = item->ns;
-	return write_args(out, &event);
+	return write_event_args(out, &event);
 }
 
 /* Find the first item to write: if there are too many events, the oldest ones are left out. */

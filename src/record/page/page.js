@@ -121,8 +121,7 @@ function showMatches() {
 			(at >= 0 ? `; ${count(at + 1)} of ${count(found.length)} is chosen.` : "."));
 	for (const id of ["next", "previous"])
 		$(id).disabled = !found?.length;
-	$("timeline").dataset.found = found?.length ?? "";
-	$("timeline").dataset.total = total ?? "";
+	Object.assign($("timeline").dataset, { searched: $("search").value, found: found?.length ?? "", total: total ?? "" });
 }
 
 function search() {

@@ -263,21 +263,27 @@ export class Timeline {
 		const isPoints = row.kind === "points";
 		c.font = `11px ${this.font}`;
 		c.textBaseline = "middle";
+		let last = null;
 		// A point is as wide as a pixel, so one before the left edge can reach it.
 		for (let i = trace.firstAfter(events, this.since - 1 / scale); i < events.length;) {
 			const event = events[i], begin = trace.begin[event], end = trace.endOf(event);
 			if (begin > this.until)
 				break;
-			const left = Math.max(-2, (begin - this.since) * scale), right = Math.min(width + 2, (end - this.since) * scale);
+			// On whole pixels, edges are sharp.
+			const left = Math.max(-2, Math.round((begin - this.since) * scale));
+			const right = Math.min(width + 2, Math.round((end - this.since) * scale));
 			const boxWidth = Math.max(isPoints ? 2 : 1, right - left - (right - left > 3 ? 1 : 0));
-			c.fillStyle = isFound ? this.colours.found : this.colours[trace.category[event]][this.shades[trace.name[event]]];
+			const colour = isFound ? this.colours.found : this.colours[trace.category[event]][this.shades[trace.name[event]]];
+			if (colour !== last) // setting it takes longer than drawing
+				c.fillStyle = last = colour;
 			c.fillRect(left, y, boxWidth, row.height);
 			this.drawn++;
 			const room = isPoints ? this.#roomBehind(events, i, left, scale) : boxWidth;
-			if (room >= LEAST_TEXT)
+			if (room >= LEAST_TEXT) {
 				this.#drawText(trace.nameOf(event), left, y + row.height / 2 + 1, room);
-			i = right - left >= 1 ? i + 1
-				: Math.max(i + 1, trace.firstAfter(events, this.since + (Math.floor(left) + 1) / scale, i));
+				last = null;
+			}
+			i = right > left ? i + 1 : Math.max(i + 1, trace.firstAfter(events, this.since + (left + 0.5) / scale, i));
 		}
 	}
 
