@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/strbuf.h"
 
 const char *trace_category_name(enum trace_category category)
 {
@@ -15,6 +16,33 @@ const char *trace_category_name(enum trace_category category)
 	};
 
 	return names[category];
+}
+
+char *copy_utf8(const char *text)
+{
+	struct strbuf buf = { 0 };
+
+	while (*text) {
+		const size_t n = utf8_character_bytes(text);
+
+		strbuf_add(&buf, n ? text : "\xef\xbf\xbd", n ? n : 3);
+		text += n ? n : 1;
+	}
+	strbuf_add(&buf, "", 1);
+	if (!buf.is_short)
+		return buf.bytes;
+	strbuf_free(&buf);
+	return NULL;
+}
+
+/* Replace *TEXT by its copy that is UTF-8. Return false if out of memory. */
+static bool make_utf8(char **text)
+{
+	char *copy = copy_utf8(*text);
+
+	free(*text);
+	*text = copy;
+	return copy != NULL;
 }
 
 bool named_stacks_has(enum trace_category category)
@@ -40,6 +68,8 @@ int named_stacks_find(struct ocp_ctx *ctx, const struct trace_source *source,
 	*stack = (struct named_stack_text){ 0 };
 	err = moments_describe(source->moments, event->category, event->stack, &stack->name,
 			       &stack->text);
+	if (!err && (!make_utf8(&stack->name) || !make_utf8(&stack->text)))
+		err = -ENOMEM;
 	return err == -ENOMEM ? ctx_no_memory(ctx) : 0;
 }
 

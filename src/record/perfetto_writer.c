@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/strbuf.h"
 #include "perfetto.pb-c.h"
 #include "record/named_stacks.h"
 #include "record/timeline.h"
@@ -82,27 +81,6 @@ static int write_packet(struct perfetto_out *out, pb_packet *packet)
 	perfetto__protos__trace__pack(&trace, out->bytes);
 	fwrite(out->bytes, 1, bytes, out->to);
 	return 0;
-}
-
-/*
- * Return TEXT with U+FFFD in the place of bytes that are not UTF-8, which protobuf demands. The
- * caller frees the copy. NULL: out of memory.
- */
-static char *copy_utf8(const char *text)
-{
-	struct strbuf buf = { 0 };
-
-	while (*text) {
-		const size_t n = utf8_character_bytes(text);
-
-		strbuf_add(&buf, n ? text : "\xef\xbf\xbd", n ? n : 3);
-		text += n ? n : 1;
-	}
-	strbuf_add(&buf, "", 1);
-	if (!buf.is_short)
-		return buf.bytes;
-	strbuf_free(&buf);
-	return NULL;
 }
 
 /* ---- names and clocks ----------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 """Traces that are made up, for tests/record/write_trace: what a page or a file must then have is known.
 
-made_traces.py many N: print a trace of N events for the driver."""
+made_traces.py small|many|hostile|repeated ARG...: print such a trace for the driver."""
 
 import json
 import random
@@ -16,7 +16,7 @@ START = 12345678901234567  # nanoseconds: more than JavaScript has exact numbers
 
 class MadeTrace:
     def __init__(self, **about):
-        self.about = {"tool": "made up", "why": None, "lost": 0, "since": 0, "memory": 1 << 30, **about}
+        self.about = {"tool": "made up", "why": None, "lost": 0, "since": 0, "memory": 1 << 30, "repeat": 1, **about}
         self.tracks, self.names, self.stacks, self.events = [], [], [], []
         self.numbers = {}
 
@@ -128,8 +128,36 @@ def many(n, seed=1):
     return made
 
 
+def hostile():
+    """Texts and numbers that formats have to escape, replace or print exactly."""
+    texts = ["</script><b>", "a\u2028b\u2029c", '"quoted\\"', "\x01\x1b[31m", "not UTF-8: \udcff\udcc3", "\U0001f42b", "", "x" * 300]
+    made = MadeTrace(tool="</script>", why="\udc80&", since=START + 55)
+    made.track(PROCESS, 1, 0, "</script>\udcff")
+    thread, group = made.track(THREAD, 1, 1, texts[4]), made.track(GROUP, 1, 0, texts[0])
+    samples, heap = made.track(SAMPLES, 1, 1, texts[4]), made.track(COUNTERS, 1, 0, "heap")
+    other = made.track(THREAD, 2, 2, "of a process that is not known")
+    numbers = [2**53 - 1, 2**53, -2**53, -2**63, 2**63 - 1, 0.1, -0.0, 1e300, float("inf"), float("nan"), 5e-324]
+    for i, text in enumerate(texts):
+        made.add(SLICE, thread, f"name {text}", CALL, 50 * i, 120, **{f"arg {text}": text, "number": numbers[i], "other": numbers[-1 - i]})
+        made.add(INSTANT, other, text, PROBE, 50 * i + 1, **{text: text})
+        made.add(SLICE, group, text, PAIR, 50 * i, 200 - 20 * i)
+        made.add(INSTANT, samples, "cpu", SAMPLE, 50 * i, stack=made.stack(f"of {i}", text, "caller"))
+        made.add(COUNTER, heap, "", GC, 50 * i, numbers[i % 5])
+    made.stacks.append(None)
+    made.add(SLICE, thread, "unknown wait", WAIT, 2000, 10, stack=len(made.stacks) - 1)
+    return made
+
+
+def repeated(times, memory):
+    """One event, TIMES times."""
+    made = MadeTrace(repeat=times, memory=memory)
+    made.add(INSTANT, made.track(THREAD, 1, 1, "main"), "hit", PROBE, 0)
+    return made
+
+
 def main():
-    sys.stdout.write({"many": many}[sys.argv[1]](int(sys.argv[2])).json())
+    made = {"small": small, "many": many, "hostile": hostile, "repeated": repeated}[sys.argv[1]](*map(int, sys.argv[2:]))
+    sys.stdout.buffer.write(made.json().encode("utf-8", "surrogateescape"))
 
 
 if __name__ == "__main__":

@@ -167,7 +167,7 @@ def shown(page):
     tiles = page.js("return Object.fromEntries([...document.querySelectorAll('#tiles > div')]"
                     ".map((e) => [e.firstChild.textContent, e.lastChild.textContent]))")
     equal(tiles, {"Duration": "60\u00a0ms", "Events": str(len(made.events)), "Threads": "2", "Lost": "3", "Dropped": "0"}, "tiles")
-    assert "made up. Written because of: slower request_start,request_done 20ms. From " in page.text("#about"), page.text("#about")
+    assert "Made up. Written because of: slower request_start,request_done 20ms. From " in page.text("#about"), page.text("#about")
     equal(page.text("#notice"), "3 events were lost, because the kernel or the recorder had no room for them.", "notice")
     equal(page.js("return [...document.querySelectorAll('#legend li')].map((e) => e.className)"),
           [f"kind {category}" for category in CATEGORIES], "legend")

@@ -8,6 +8,7 @@
  *	names	text...
  *	stacks	[name, text]...; null: a stack that is not known
  *	events	[kind, track, name, category, begin, duration or value, stack, [name, value...]]...
+ *	repeat	how often the events occur, each time one nanosecond later
  *
  * An integer, a real or a string is an argument of this type.
  */
@@ -95,7 +96,7 @@ static size_t read_args(struct json_object *from, struct trace_arg *args)
 	return n;
 }
 
-static void add_event(struct trace *trace, struct json_object *from)
+static void add_event(struct trace *trace, struct json_object *from, int64_t later_ns)
 {
 	struct trace_arg args[TRACE_MAX_ARGS];
 	struct trace_event event = {
@@ -103,7 +104,7 @@ static void add_event(struct trace *trace, struct json_object *from)
 		.track = (uint32_t)number_at(from, 1),
 		.name = (uint32_t)number_at(from, 2),
 		.category = (enum trace_category)number_at(from, 3),
-		.begin_ns = number_at(from, 4),
+		.begin_ns = number_at(from, 4) + later_ns,
 		.duration_ns = number_at(from, 5),
 		.value = number_at(from, 5),
 		.stack = (uint64_t)number_at(from, 6),
@@ -112,6 +113,12 @@ static void add_event(struct trace *trace, struct json_object *from)
 
 	event.n_args = read_args(json_object_array_get_idx(from, 7), args);
 	check(trace_add(trace, &event));
+}
+
+static void add_events(struct trace *trace, struct json_object *events, int64_t later_ns)
+{
+	for (size_t i = 0; i < json_object_array_length(events); i++)
+		add_event(trace, json_object_array_get_idx(events, i), later_ns);
 }
 
 static struct json_object *read_json(void)
@@ -150,8 +157,8 @@ int main(int argc, char **argv)
 	add_tracks(trace, member(json, "tracks"));
 	for (size_t i = 0; i < json_object_array_length(names); i++)
 		check(trace_name(trace, text_at(names, i), &number));
-	for (size_t i = 0; i < json_object_array_length(member(json, "events")); i++)
-		add_event(trace, json_object_array_get_idx(member(json, "events"), i));
+	for (int64_t i = 0; i < json_object_get_int64(member(json, "repeat")); i++)
+		add_events(trace, member(json, "events"), i);
 	source.trace = trace;
 	status = strcmp(argv[1], "html") == 0 ? page_write(ctx, &source, stdout)
 					      : perfetto_write(ctx, &source, stdout);

@@ -35,7 +35,7 @@ function showHead() {
 		(others.length ? ` and ${plural(others.length, "other process", "other processes")}` : "") : "No event was recorded";
 	document.title = `${title}: timeline`;
 	setText($("title"), title);
-	setText($("about"), [`${about.tool}.`, about.why ? `Written because of: ${about.why}.` : "",
+	setText($("about"), [`${about.tool[0].toUpperCase()}${about.tool.slice(1)}.`, about.why ? `Written because of: ${about.why}.` : "",
 		`From ${new Date(about.start_ms).toLocaleString("en-GB")}.`].filter((text) => text).join(" "));
 	addTile("Duration", duration(trace.duration), trace.duration);
 	addTile("Events", count(trace.n), trace.n);

@@ -278,7 +278,7 @@ export class Timeline {
 				c.fillStyle = last = colour;
 			c.fillRect(left, y, boxWidth, row.height);
 			this.drawn++;
-			const room = isPoints ? this.#roomBehind(events, i, left, scale) : boxWidth;
+			const room = !isPoints ? boxWidth : isFound ? 0 : this.#roomBehind(events, i, left, scale);
 			if (room >= LEAST_TEXT) {
 				this.#drawText(trace.nameOf(event), left, y + row.height / 2 + 1, room);
 				last = null;
