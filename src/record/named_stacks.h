@@ -35,8 +35,8 @@ int named_stacks_find(struct ocp_ctx *ctx, const struct trace_source *source,
 void named_stacks_free(struct named_stacks *stacks);
 
 /*
- * Return TEXT with U+FFFD in the place of bytes that are not UTF-8. The caller frees the copy. NULL:
- * out of memory.
+ * Return TEXT with U+FFFD in the place of bytes that are not UTF-8. The caller frees the copy.
+ * NULL: out of memory.
  */
 char *copy_utf8(const char *text);
 

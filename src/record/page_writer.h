@@ -13,9 +13,10 @@
  *	       - 3 * category + kind, see enum trace_category and enum trace_event_kind
  *	       - the name; the numbers behind the last name are those of stacks
  *	       - the shape of the arguments, and the value of each argument
- * trace       n, the number of events; start_ns, the time of the first one (CLOCK_MONOTONIC, as text) and
- *	       start_ms (the same as Unix time); tool, why, lost, dropped: see record/source.h; left_out:
- *	       events that are missing because the page would be too large
+ * trace       n, the number of events; start_ns, the time of the first one (CLOCK_MONOTONIC, as
+ *	       text) and start_ms (the same as Unix time); tool, why, lost, dropped: see
+ *	       record/source.h; left_out: events that are missing because the page would be too
+ *	       large
  * tracks      [kind, pid, tid, name]; null: not in use
  * lanes       [number of the track, number of the lane within the track]
  * stacks      [name, text]

@@ -12,7 +12,9 @@ struct trace_source {
 	const char *tool; /* the name and version of the tool */
 	const char *why;  /* what the trace was written for; NULL: nothing to say */
 	uint64_t n_lost;  /* events that the recorder did not get */
-	/* names the stacks of waits and samples, after moments_read_stacks(); NULL: there are none */
+	/*
+	 * names the stacks of waits and samples, after moments_read_stacks(); NULL: there are none
+	 */
 	struct moments *moments;
 };
 

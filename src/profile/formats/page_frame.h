@@ -11,8 +11,8 @@
 #include "base/ctx.h"
 
 /*
- * Write PAGE to TO; in the place of its data, call WRITE with DATA, which writes JSON. Returns 0 or a
- * negative errno with a message in CTX. WHAT is the name of the data in this message.
+ * Write PAGE to TO; in the place of its data, call WRITE with DATA, which writes JSON. Returns 0 or
+ * a negative errno with a message in CTX. WHAT is the name of the data in this message.
  */
 int page_frame_write(struct ocp_ctx *ctx, const char *page, const char *what,
 		     int (*write)(struct ocp_ctx *ctx, const void *data, FILE *to),
