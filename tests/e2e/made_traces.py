@@ -86,8 +86,8 @@ def small():
     made.add(SLICE, main, "gc:minor", GC, 30 * ms, 2 * ms)
     made.add(SLICE, worker, "waits: a mutex", WAIT, 3 * ms, 15 * ms, stack=wait)
     made.add(SLICE, worker, "ready, but no CPU", READY, 18 * ms, 1 * ms)
-    made.add(SLICE, requests, "request_start,request_done", PAIR, 0, 45 * ms, id=41, result=2**62 + 1)
-    made.add(SLICE, requests, "request_start,request_done", PAIR, 10 * ms, 50 * ms, id=42, result=-2**62 - 1)
+    made.add(SLICE, requests, "request_start,request_done", PAIR, 0, 45 * ms, id=41, result=2**53 + 1)
+    made.add(SLICE, requests, "request_start,request_done", PAIR, 10 * ms, 50 * ms, id=42, result=-2**53 - 1)
     made.add(SLICE, requests, "request_start,request_done", PAIR, 46 * ms, 9 * ms, id=43, result=7)
     for i in range(5):
         made.add(COUNTER, heap, "", GC, 10 * i * ms, 1000000 * (i + 1))
