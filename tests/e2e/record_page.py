@@ -409,6 +409,10 @@ def looks(page):
             passes, found = page.axe()
             assert passes > 20 and not found, f"{where}: {passes} {found}"
             page.screenshot(f"record-{width}-{scheme}", width)
+    # What a screen reader says of the timeline.
+    said, = [node for node in page.cdp("Accessibility.getFullAXTree")["nodes"] if node.get("role", {}).get("value") == "application"]
+    equal(said["name"]["value"], "Timeline", "name of the timeline")
+    assert "Keys: W and S zoom" in said["description"]["value"] and "waits: a mutex" in said["description"]["value"], said["description"]
     # From the search to the list of names by Tab alone, nothing is skipped and nothing holds the focus.
     page.size(1280)
     page.focus("#search")
@@ -509,7 +513,7 @@ def of_many(page):
     sums = made.sums()
     assert len(sums) < 50, len(sums)
     check_names(page, made)
-    rows = 20 * 4 + 20 + 20  # rows of threads, requests and titles: an upper bound
+    rows = page.js("return document.querySelector('#timeline').clientHeight") / 15 + 1  # that can be seen: an upper bound
     times = []
     for x in (100, 700, 1100):
         page.button("all")
