@@ -180,6 +180,15 @@ test_flight_recorder() {
 	eq "$(python3 -c 'import sqlite3, sys
 print(sqlite3.connect(sys.argv[1]).execute("select count(*) from instants where name = ?", ("number",)).fetchone()[0])' "$TMP/slow-3.page")" \
 		100 "hits"
+	# The next recorder begins behind all files that exist, in either form.
+	rm "$TMP"/slow-*
+	touch "$TMP/slow-1.html"
+	start_recording --print number --last 60s -o "$TMP/slow.pftrace" --html "$TMP/slow.html"
+	kill -USR1 "$RECORDING"
+	wait_for "has_text '$TMP/recording.err' 'slow-2.html: written, since SIGUSR1'"
+	end_recording
+	eq "$(find "$TMP" -maxdepth 1 -name 'slow*' -printf '%f\n' | sort | xargs)" "slow-1.html slow-2.html slow-2.pftrace" "later files"
+	[[ ! -s $TMP/slow-1.html ]] || fail "an existing file is replaced"
 }
 
 refused() { # STATUS MESSAGE FLAG...
