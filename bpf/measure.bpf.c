@@ -125,7 +125,7 @@ int hit(struct pt_regs *regs)
 	if (reads_args() && site)
 		return hit_with_args(regs, number, site, &ids, now_ns);
 #endif
-	if (site && !condition_holds(regs, site)) {
+	if (site && (!condition_holds(regs, site) || is_inner_call(site, &ids))) {
 		if (config.n_pairs)
 			play_roles(regs, site, &ids, now_ns, 0, stack);
 		return 0;
@@ -133,7 +133,7 @@ int hit(struct pt_regs *regs)
 	count_hit(number);
 	if (config.keyed_by != MEASURE_UNKEYED && site && (site->flags & MEASURE_KEYED))
 		count_keyed(site, &ids);
-	if (site) {
+	if (site && !config.outermost) {
 		stack = take_hit_stack(site, &ids);
 		count_stack(site, stack);
 	}

@@ -179,7 +179,7 @@ struct measure_config {
 	 * filter or condition then rejects.
 	 */
 	__u32 counts_processes;
-	__u32 reserved;
+	__u32 outermost; /* nonzero: only outermost calls count (measure_stacks only) */
 };
 
 /* Flags of measure_site.flags. */
@@ -208,6 +208,11 @@ struct measure_site {
 	__s32 frame_depth; /* rsp at the entry of the site's function minus rsp at the site */
 	__u32 condition;   /* enum measure_condition */
 	__u32 unless;
+	/*
+	 * If config.outermost is set and calls of a function begin at the site: the size of the
+	 * function, and how many bytes it begins before the site.
+	 */
+	__u32 function_bytes, function_before;
 };
 
 /* The condition for a hit to count, like enum site_condition of src/program/program.h. */
@@ -370,10 +375,11 @@ struct measure_keyed {
 };
 
 struct measure_losses {
-	__u64 passed_over;    /* hits in processes that are not measured */
-	__u64 rows_full;      /* hits that are in `hits` but not in `keyed` */
-	__u64 children_full;  /* child processes for which `tgids` had no room */
-	__u64 filtered;	      /* hits that the filter rejected */
+	__u64 passed_over;   /* hits in processes that are not measured */
+	__u64 rows_full;     /* hits that are in `hits` but not in `keyed` */
+	__u64 children_full; /* child processes for which `tgids` had no room */
+	/* hits that the filter rejected; with config.outermost, calls that are not outermost */
+	__u64 filtered;
 	__u64 prints_dropped; /* hits that were not printed because the ring buffer had no room */
 	__u64 prints_limited; /* hits that were not printed because of print_limit */
 	/* Hits in which an argument has another type than the filter compares it with. */
@@ -400,7 +406,7 @@ static inline __attribute__((always_inline)) __u64 measure_mismatch(__u32 probe_
 }
 
 _Static_assert(sizeof(struct measure_config) == 160, "shared by two compilers");
-_Static_assert(sizeof(struct measure_site) == 36, "shared by two compilers");
+_Static_assert(sizeof(struct measure_site) == 44, "shared by two compilers");
 _Static_assert(sizeof(struct measure_open) == 8 + 16 * MEASURE_DEPTH, "shared by two compilers");
 _Static_assert(sizeof(struct measure_pair) == 80 + 8 * MEASURE_BUCKETS, "shared by two compilers");
 _Static_assert(sizeof(struct measure_histogram) == 48 + 16 * MEASURE_BUCKETS,

@@ -97,10 +97,10 @@ static __always_inline __u32 *open_frames_of(const __u32 *owner)
 }
 
 /*
- * Begin the call of KEY. If MATCHES is 0, the filter or a condition rejects the call: store a
- * marker instead of the time. Returns the time that was stored; 0: the call is not timed. Atomicity
- * is not needed, since only one thread at a time can be in a frame. A global function: see
- * add_time().
+ * Begin the call of KEY. If MATCHES is 0, the filter or a condition rejects the call, or the call
+ * is not outermost: store a marker instead of the time. Returns the time that was stored; 0: the
+ * call is not timed. Atomicity is not needed, since only one thread at a time can be in a frame. A
+ * global function: see add_time().
  */
 __noinline __u64 enter_frame(struct measure_pair *stats, const struct measure_frame_key *key,
 			     int matches)

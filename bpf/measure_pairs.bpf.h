@@ -50,10 +50,10 @@ static __always_inline void count_pair(struct measure_pair *stats, __u32 pair, _
 #endif
 }
 
-/* Return 1 if NS marks a start that the filter or a condition rejected. */
+/* Return 1 if NS marks a start that does not count: see enter_frame(). */
 static __always_inline int marks_rejected_start(__u64 ns)
 {
-	return (config.filters || config.conditions) && ns == MEASURE_MARKER;
+	return (config.filters || config.conditions || config.outermost) && ns == MEASURE_MARKER;
 }
 
 /* The initial value of an entry of pair_open. It is too large for the stack of a BPF program. */

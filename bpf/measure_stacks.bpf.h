@@ -99,6 +99,67 @@ static __always_inline void release_stack(struct walk_scratch *s)
 		walk_release(s);
 }
 
+/*
+ * A call of a function of FUNCTION_BYTES bytes begins, BEFORE bytes behind the start of the
+ * function. Walk the stack by means of S until a function of the same code is found. Returns 1 if
+ * there is none: the call is outermost. A global function: see add_time().
+ */
+__noinline int walk_to_outermost(struct walk_scratch *s, __u32 tgid, __u32 function_bytes,
+				 __u32 before)
+{
+	struct measure_walk_costs *costs = our_walk_costs();
+	const __u64 begin_ns = bpf_ktime_get_ns();
+	int is_outermost;
+
+	if (!s || !costs)
+		return 0;
+	s->function_bytes = function_bytes;
+	s->function_before = before;
+	walk_user(s, tgid, WALK_MAX_DEPTH, 0);
+	is_outermost = !s->is_nested && s->stack.end == WALK_COMPLETE;
+	if (!s->is_nested && !is_outermost)
+		add_atomically(&costs->unknown_calls, 1);
+	add_atomically(&costs->walks, 1);
+	add_atomically(&costs->ns, bpf_ktime_get_ns() - begin_ns);
+	return is_outermost;
+}
+
+/* Return 1 if the call that begins at SITE is outermost. */
+static __always_inline int is_outermost_call(const struct measure_site *site,
+					     const struct bpf_pidns_info *ids)
+{
+	struct walk_scratch *s = walk_take();
+	struct measure_walk_costs *costs;
+	int is_outermost;
+
+	if (!s) {
+		costs = our_walk_costs();
+		if (costs)
+			add_atomically(&costs->unknown_calls, 1);
+		return 0;
+	}
+	is_outermost = walk_to_outermost(s, ids->tgid, site->function_bytes, site->function_before);
+	walk_release(s);
+	return is_outermost;
+}
+
+/*
+ * Return 1 if only outermost calls count, and the call that begins at SITE is not outermost. Such
+ * calls count as filtered.
+ */
+static __always_inline int is_inner_call(const struct measure_site *site,
+					 const struct bpf_pidns_info *ids)
+{
+	struct measure_losses *lost;
+
+	if (!config.outermost || !site->function_bytes || is_outermost_call(site, ids))
+		return 0;
+	lost = our_losses();
+	if (lost)
+		add_atomically(&lost->filtered, 1);
+	return 1;
+}
+
 static __always_inline struct measure_stack_count *
 count_of_stack(const struct measure_stack_key *key)
 {
@@ -158,6 +219,14 @@ static __always_inline struct walk_scratch *take_hit_stack(const struct measure_
 static __always_inline void release_stack(struct walk_scratch *s)
 {
 	(void)s;
+}
+
+static __always_inline int is_inner_call(const struct measure_site *site,
+					 const struct bpf_pidns_info *ids)
+{
+	(void)site;
+	(void)ids;
+	return 0;
 }
 
 static __always_inline void count_stack(const struct measure_site *site,

@@ -42,6 +42,11 @@ struct measure_walk_costs {
 	__u64 walks;
 	__u64 ns;	   /* the sum of the times that the walks took */
 	__u64 counts_full; /* not a cost: hits and durations for which stack_counts had no room */
+	/*
+	 * Not a cost either: calls that were not counted, because it is unknown whether they are
+	 * outermost.
+	 */
+	__u64 unknown_calls;
 };
 
 /* A printed hit with its stack. config.stack_depth limits the number of frames. */

@@ -51,6 +51,13 @@ struct {
 } sampled SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct profile_release);
+	__type(value, struct profile_count);
+	__uint(max_entries, 1);
+} releases SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
 } moments SEC(".maps");
@@ -184,10 +191,13 @@ int sample_cpu(void *ctx)
 		return 0;
 	set_thread(&key, &ids);
 	if (store_current(ctx, &ids, 0, &key.stack) == 0) {
-		if (config.keeps_moments)
-			keep_moment(&key, bpf_ktime_get_ns(), bpf_ktime_get_ns(), 0);
-		else
+		if (config.keeps_moments) {
+			const __u64 now_ns = bpf_ktime_get_ns();
+
+			keep_moment(&key, now_ns, now_ns, 0);
+		} else {
 			count_for_key(&key, 0, 0);
+		}
 	}
 	cost_end(start_ns);
 	return 0;
@@ -209,6 +219,8 @@ static __always_inline void store_wait(void *ctx, const struct bpf_pidns_info *i
 		return;
 	set_thread(&wait.key, ids);
 	wait.cpu_ns = cpu_time_of(bpf_get_current_task_btf());
+	if (config.finds_releases)
+		wait.futex = futex_of(bpf_get_current_task_btf());
 	if (bpf_map_update_elem(&waits, &tid, &wait, 0 /* BPF_ANY */) == 0)
 		return;
 	lost = our_losses();
@@ -284,6 +296,74 @@ int thread_switch(struct bpf_raw_tracepoint_args *args)
 	return 0;
 }
 
+/* Operations of futex(2) that wake threads that wait for the address in the first argument. */
+enum {
+	FUTEX_WAKE = 1,
+	FUTEX_REQUEUE = 3,
+	FUTEX_CMP_REQUEUE = 4,
+	FUTEX_WAKE_OP = 5,
+	FUTEX_UNLOCK_PI = 7,
+	FUTEX_WAKE_BITSET = 10,
+	FUTEX_OPERATION = 0x7f, /* the part of the argument without its flags */
+};
+
+/*
+ * Return 1 if the current thread wakes those that wait for FUTEX, an address in its own process.
+ * Interrupts, which wake threads while any thread runs, do not match by chance: an interrupt comes
+ * to the current thread in the very call that wakes this futex, if at all.
+ */
+static __always_inline int wakes_futex(__u64 futex)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	const __u32 operation = BPF_CORE_READ(entry_registers(task), si) & FUTEX_OPERATION;
+
+	return futex_of(task) == futex &&
+	       (operation == FUTEX_WAKE || operation == FUTEX_REQUEUE ||
+		operation == FUTEX_CMP_REQUEUE || operation == FUTEX_WAKE_OP ||
+		operation == FUTEX_UNLOCK_PI || operation == FUTEX_WAKE_BITSET);
+}
+
+static __always_inline void count_release(const struct profile_release *key, __u64 ns)
+{
+	struct profile_count *slot = bpf_map_lookup_elem(&releases, key), none = {};
+	struct profile_losses *lost;
+
+	if (!slot) {
+		bpf_map_update_elem(&releases, key, &none, 1 /* BPF_NOEXIST */);
+		slot = bpf_map_lookup_elem(&releases, key);
+	}
+	if (slot) {
+		add_atomically(&slot->n, 1);
+		add_atomically(&slot->sum, ns);
+		return;
+	}
+	lost = our_losses();
+	if (lost)
+		add_atomically(&lost->releases_full, 1);
+}
+
+/*
+ * The current thread ends WAIT, which a thread of its process has begun, by waking the futex: store
+ * its stack.
+ */
+static __always_inline void store_release(void *ctx, const struct profile_wait *wait)
+{
+	const __u64 start_ns = cost_begin();
+	struct stack_request request = { 0, WALK_MAX_DEPTH, STACK_NO_KERNEL };
+	struct profile_release key = { .wait = wait->key.stack };
+	const __u64 ns = wait->woken_ns - wait->since_ns;
+	struct bpf_pidns_info ids = {};
+
+	if (!current_ids(&ids) || ids.tgid != wait->key.tgid)
+		return;
+	request.tgid = key.tgid = ids.tgid;
+	key.tid = ids.pid;
+	bpf_get_current_comm(key.comm, sizeof(key.comm));
+	if (store_stack(ctx, &request, &key.stack) == 0)
+		count_release(&key, ns);
+	cost_end(start_ns);
+}
+
 /* The argument of sched_waking is the thread that is woken: it waits for a CPU from now on. */
 SEC("raw_tracepoint/sched_waking")
 int thread_waking(struct bpf_raw_tracepoint_args *args)
@@ -292,8 +372,13 @@ int thread_waking(struct bpf_raw_tracepoint_args *args)
 	const __u32 tid = (__u32)BPF_CORE_READ(task, pid);
 	struct profile_wait *wait = bpf_map_lookup_elem(&waits, &tid);
 
-	if (wait && !wait->woken_ns)
-		wait->woken_ns = bpf_ktime_get_ns();
+	if (!wait || wait->woken_ns)
+		return 0;
+	wait->woken_ns = bpf_ktime_get_ns();
+	if (config.finds_releases && wait->futex &&
+	    (__u32)BPF_CORE_READ(task, tgid) == bpf_get_current_pid_tgid() >> 32 &&
+	    wakes_futex(wait->futex))
+		store_release(args, wait);
 	return 0;
 }
 

@@ -9,6 +9,7 @@
  *	losses   per-CPU array  0                       struct profile_losses
  *	paces    per-CPU array  0                       struct profile_pace
  *	sampled  hash           u32, process id         struct profile_sampled
+ *	releases hash           struct profile_release  struct profile_count
  *	moments  ring buffer                            struct profile_moment
  */
 #ifndef SAMPLES_H
@@ -19,6 +20,7 @@
 enum {
 	PROFILE_MAX_COUNTS = 1 << 15,
 	PROFILE_MAX_WAITS = 1 << 14,
+	PROFILE_MAX_RELEASES = 1 << 14,
 };
 
 struct profile_config {
@@ -36,10 +38,11 @@ struct profile_config {
 	__u32 uid, gid;
 	__u64 userns_ino;
 	__u64 capabilities;
-	__u64 counts_cost;   /* nonzero: measure the cost, see struct profile_losses */
-	__u64 heaps_hz;	     /* the maximum number of samples of minor heaps per second and CPU */
-	__u64 names_threads; /* nonzero: profile_key.comm is set */
-	__u64 keeps_moments; /* nonzero: samples go to `moments`, not to `counts` */
+	__u64 counts_cost;    /* nonzero: measure the cost, see struct profile_losses */
+	__u64 heaps_hz;	      /* the maximum number of samples of minor heaps per second and CPU */
+	__u64 names_threads;  /* nonzero: profile_key.comm is set */
+	__u64 finds_releases; /* nonzero: `releases` is filled */
+	__u64 keeps_moments;  /* nonzero: samples go to `moments`, not to `counts` */
 };
 
 struct profile_key {
@@ -70,6 +73,20 @@ struct profile_wait {
 	__u64 woken_ns; /* when the thread was woken, and could run again; 0: not seen yet */
 	__u64 cpu_ns;	/* CPU time of the thread in nanoseconds when it began to wait */
 	__u64 is_first; /* nonzero: the thread waited already when the profile began */
+	/* the address that the thread gave to futex(2); 0: the thread is in another call */
+	__u64 futex;
+};
+
+/*
+ * A wait for a futex that a thread of the same process has ended by waking this futex: that thread,
+ * and its stack at this moment. `stack` has no frames in the kernel.
+ */
+struct profile_release {
+	__u64 wait;  /* the stack of the wait */
+	__u64 stack; /* the stack of the thread that has ended the wait */
+	__u32 tgid;
+	__u32 tid;
+	char comm[16];
 };
 
 /*
@@ -118,6 +135,8 @@ struct profile_sampled {
 struct profile_losses {
 	__u64 counts_full; /* samples that were lost because `counts` had no room */
 	__u64 waits_full;
+	/* waits that were not added to `releases`, which was full; they are no lost samples */
+	__u64 releases_full;
 	__u64 moments_full;
 	/*
 	 * The following members are costs, not losses. run_ns is 0 unless config.counts_cost is

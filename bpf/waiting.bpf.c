@@ -123,6 +123,7 @@ int waiting_thread(struct bpf_iter__task *ctx)
 		BPF_CORE_READ_STR_INTO(&wait.key.comm, task, comm);
 	wait.since_ns = bpf_ktime_get_ns();
 	wait.cpu_ns = cpu_time_of(task);
+	wait.futex = futex_of(task);
 	if (store_thread(task, &wait.key.stack) || has_run(task, times) ||
 	    bpf_map_update_elem(&waits, &id, &wait, 1 /* BPF_NOEXIST */))
 		return 0;

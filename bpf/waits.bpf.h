@@ -27,4 +27,20 @@ static __always_inline __u64 cpu_time_of(const struct task_struct *task)
 	return BPF_CORE_READ(task, se.sum_exec_runtime);
 }
 
+enum { SYSTEM_CALL_FUTEX = 202 };
+
+/* Return the registers with which TASK has entered the kernel, an address in the kernel. */
+static __always_inline const struct pt_regs *entry_registers(struct task_struct *task)
+{
+	return (const void *)bpf_task_pt_regs(task);
+}
+
+/* Return the address that TASK has given to futex(2), or 0 if TASK is in another system call. */
+static __always_inline __u64 futex_of(struct task_struct *task)
+{
+	const struct pt_regs *regs = entry_registers(task);
+
+	return BPF_CORE_READ(regs, orig_ax) == SYSTEM_CALL_FUTEX ? BPF_CORE_READ(regs, di) : 0;
+}
+
 #endif

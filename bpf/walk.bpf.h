@@ -338,6 +338,20 @@ static __always_inline __u64 next_address(const struct walk_scratch *s)
 	return real ? real : rip;
 }
 
+/*
+ * Return 1 if the address INSIDE, of frame I, is in the function of the first frame, and I is not
+ * that frame.
+ */
+static __always_inline int calls_again(struct walk_scratch *s, __u64 inside, __u32 i)
+{
+	const __u64 place = frame_at(&s->mapping, inside);
+
+	if (i)
+		return place - s->function_at < s->function_bytes;
+	s->function_at = place - s->function_before;
+	return 0;
+}
+
 static long step_walk(__u32 i, struct stack_walk *walk)
 {
 	struct walk_scratch *s = walk->scratch;
@@ -363,6 +377,11 @@ static long step_walk(__u32 i, struct stack_walk *walk)
 	asm volatile("%0 &= %1" : "+r"(at) : "i"(WALK_MAX_DEPTH - 1));
 	stack->frames[at] = frame;
 	stack->n = (__u32)at + 1;
+	if (s->function_bytes && calls_again(s, inside, i)) {
+		s->is_nested = 1;
+		stack->end = WALK_COMPLETE;
+		return 1;
+	}
 	number = find_rule(&s->mapping, frame_at(&s->mapping, inside));
 	rule = number ? bpf_map_lookup_elem(&walk_rules, &number) : (void *)0;
 	if (!rule) {
@@ -441,6 +460,7 @@ static __always_inline void walk_thread(struct walk_scratch *s, struct task_stru
 	s->parent = 0;
 	s->n_late = 0;
 	s->mapping.start = s->mapping.end = 0;
+	s->is_nested = 0;
 	s->tgid = tgid;
 	walk.process = bpf_map_lookup_elem(&walk_processes, &tgid);
 	if (!walk.process)

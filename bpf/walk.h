@@ -246,6 +246,14 @@ struct walk_scratch {
 	/* the address of the kernel's trampoline for return probes; 0: no trampoline */
 	__u64 trampoline;
 	__u64 node[32]; /* working memory: a node of the kernel's tree of mappings */
+	/*
+	 * If function_bytes is not 0, the walk ends when it finds that the function of the first
+	 * frame has an older call, and sets is_nested. function_before: how many bytes before the
+	 * first frame's address the function begins.
+	 */
+	__u32 function_before, function_bytes;
+	__u64 function_at; /* the frame of the function's first instruction */
+	__u32 is_nested;
 	struct walk_walked stack;
 };
 

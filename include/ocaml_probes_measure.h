@@ -519,7 +519,8 @@ struct ocp_losses {
 	uint64_t passed_over;	/* hits in processes that are not measured */
 	uint64_t rows_full;	/* hits whose thread or process got no row: no room for more rows */
 	uint64_t children_full; /* child processes that were not followed: no room for more */
-	uint64_t filtered;	/* hits that the filter rejected */
+	/* hits that the filter rejected, or calls that are not outermost */
+	uint64_t filtered;
 	uint64_t prints_dropped; /* hits that were not printed because the buffer was full */
 	/* hits that were not printed because of ocp_meter_set_print_limit() */
 	uint64_t prints_limited;

@@ -69,6 +69,7 @@ def soak():
     yield script("inside", "WHOLE=yes", "MOVES=200")
     yield script("inside_suite", "WHOLE=yes")
     yield script("count", "TOGGLES=500", "ROUNDS=100000", "SWITCHES=60")
+    yield script("serve_labels", "LABEL_REQUESTS=1000000")
     yield script("dormant", "TOGGLES=125")
     yield script("states", "TOGGLES=300")
     yield script("functions_measured", "CYCLES=1000", "SUITE=all", "TIMED=10")

@@ -234,6 +234,8 @@ int measure_options_add(const struct command *command, struct options *options, 
 		options->keep = value;
 	else if (strcmp(name, "children") == 0)
 		request->children = true;
+	else if (strcmp(name, "outermost") == 0)
+		request->is_outermost = true;
 	else
 		options->csv = true;
 	return EXIT_DONE;
@@ -275,6 +277,10 @@ static int check_request(const struct command *command, const struct measure_req
 		[REQUEST_LIMIT_WITHOUT_PRINT] = "--limit requires --print or --slower",
 		[REQUEST_SLOWER_WITHOUT_PAIR] = "--slower requires --time",
 		[REQUEST_SLOWER_AND_STACK] = "--slower and --stack are mutually exclusive",
+		[REQUEST_OUTERMOST_WITHOUT_FUNCTION] =
+			"--outermost needs --count or --time of functions (fn:), and nothing else",
+		[REQUEST_OUTERMOST_AND_OTHERS] =
+			"--outermost excludes --print, --slower, --stack, --filter, --hist, --by",
 		[REQUEST_STACK_WITHOUT_PROBE] = "--stack requires --count, --time or --print",
 		[REQUEST_STACK_AND_SPLIT] = "--stack excludes --by-thread and --by-process",
 		[REQUEST_BY_WITHOUT_PROBE] = "--by needs --count=NAME or --time",
@@ -418,6 +424,9 @@ int measure_options_check(const struct command *command, const struct options *o
 					  "running tool");
 	if (options->csv && request->has_slower)
 		return say_usage(command, "--csv excludes --slower; --json has slow pairs");
+	if (options->keep && request->is_outermost)
+		return say_usage(command, "--keep excludes --outermost: stacks are walked for the "
+					  "running tool");
 	if (options->keep && request->by)
 		return say_usage(command, "--keep excludes --by: groups are read by the running "
 					  "tool");

@@ -412,6 +412,7 @@ static const struct option flags[] = {
 	 * "pid" precedes "p": if two names are equally close to a misspelled flag, the first is
 	 * suggested.
 	 */
+	{ "outermost", no_argument, NULL, FLAG_MEASURE },
 	{ "pid", required_argument, NULL, FLAG_PID },
 	{ "p", required_argument, NULL, FLAG_PID },
 	{ "pprof", required_argument, NULL, FLAG_OWN },

@@ -250,6 +250,8 @@ int bpf_profile_load(struct ocp_ctx *ctx, const struct profile_config *config,
 	new->maps.walk_scratch.max_entries = sizes->walks;
 	if (sizes->waits)
 		new->maps.waits.max_entries = sizes->waits;
+	if (sizes->releases)
+		new->maps.releases.max_entries = sizes->releases;
 	if (sizes->moment_bytes)
 		new->maps.moments.max_entries = sizes->moment_bytes;
 	err = profile_bpf__load(new);

@@ -32,6 +32,7 @@ struct bpf_object_sizes {
 	/* only for BPF_STACKS and bpf/profile.bpf.c, walks also for bpf/memprof.bpf.c */
 	uint32_t walked_processes, walks; /* walks: the maximum number of simultaneous walks */
 	uint32_t waits;			  /* only for bpf/profile.bpf.c; 0: as declared there */
+	uint32_t releases;		  /* like `waits` */
 	uint32_t
 		moment_bytes; /* only for bpf/profile.bpf.c; as print_bytes; 0: as declared there */
 	/* only for BPF_BY; by_times has config.by_max_times + config.n_pairs entries */
@@ -79,10 +80,9 @@ struct profile_bpf;
 struct memprof_bpf;
 
 /*
- * Load bpf/profile.bpf.c with CONFIG and these members of SIZES: walked_processes, walks, waits and
- * moment_bytes.
- * Return 0 and set *SKEL, which the caller destroys by profile_bpf__destroy(), or return a negative
- * errno.
+ * Load bpf/profile.bpf.c with CONFIG and these members of SIZES: walked_processes, walks, waits,
+ * releases and moment_bytes. Return 0 and set *SKEL, which the caller destroys by
+ * profile_bpf__destroy(), or return a negative errno.
  */
 int bpf_profile_load(struct ocp_ctx *ctx, const struct profile_config *config,
 		     const struct bpf_object_sizes *sizes, struct profile_bpf **skel);

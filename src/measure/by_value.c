@@ -156,6 +156,13 @@ int value_groups_make(const struct ocp_meter *meter, const struct engine_reading
 	return err;
 }
 
+bool value_groups_has_probe(const struct ocp_meter *meter, const char *probe)
+{
+	const ptrdiff_t at = site_table_find(&meter->table, probe);
+
+	return at >= 0 && meter->table.probes[at].is_grouped;
+}
+
 /* ---- differences ---------------------------------------------------------------------------- */
 
 struct ocp_pair value_group_pair(const struct value_group *group)

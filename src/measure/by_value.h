@@ -53,6 +53,11 @@ int value_groups_subtract(struct ocp_ctx *ctx, const struct value_groups *later,
 			  const struct value_groups *earlier, struct value_groups *out);
 void value_groups_free(struct value_groups *groups);
 
+/*
+ * Return true if METER groups the hits of PROBE: then the groups of PROBE have all its hits. A
+ * probe that lacks the argument is counted without groups.
+ */
+bool value_groups_has_probe(const struct ocp_meter *meter, const char *probe);
 /* Return the groups of SAMPLE. */
 const struct value_groups *sample_value_groups(const struct ocp_sample *sample);
 

@@ -639,6 +639,9 @@ static int check_request(const struct ocp_meter *meter)
 		{ REQUEST_HIST_WITHOUT_COUNT, "a histogram needs a counted probe" },
 		{ REQUEST_SLOWER_WITHOUT_PAIR, "slow pairs need a pair" },
 		{ REQUEST_SLOWER_AND_STACK, "slow pairs have no stacks" },
+		{ REQUEST_OUTERMOST_WITHOUT_FUNCTION, "only calls of functions can be outermost" },
+		{ REQUEST_OUTERMOST_AND_OTHERS,
+		  "outermost calls exclude arguments, printed hits, slow pairs and stacks" },
 		{ REQUEST_BY_AND_STACK, "groups by value exclude stacks" },
 	};
 

@@ -15,7 +15,9 @@
 
 int meter_walk_processes(struct ocp_meter *meter)
 {
-	for (size_t i = 0; meter->request.stack_depth && i < meter->n_processes; i++) {
+	const bool walks = measure_request_walks(&meter->request);
+
+	for (size_t i = 0; walks && i < meter->n_processes; i++) {
 		struct measured_process *process = &meter->processes[i];
 		int err;
 
@@ -32,7 +34,7 @@ int meter_walk_processes(struct ocp_meter *meter)
 			ctx_log(meter->ctx, OCP_LOG_DEBUG, "%s", ocp_error(meter->ctx));
 		process->is_walked = !err;
 	}
-	return meter->request.stack_depth ? meter->ops->refresh_stacks(meter->engine) : 0;
+	return walks ? meter->ops->refresh_stacks(meter->engine) : 0;
 }
 
 /* ---- names ---------------------------------------------------------------------------------- */
@@ -294,6 +296,7 @@ int meter_read_stacks(struct ocp_meter *meter, struct stack_rows *rows)
 		err = ctx_no_memory(meter->ctx);
 	rows->walks = stacks.costs.walks;
 	rows->not_counted = stacks.costs.counts_full;
+	rows->unknown_calls = stacks.costs.unknown_calls;
 	for (int end = 0; end < WALK_ENDS; end++)
 		rows->truncated += end == WALK_COMPLETE ? 0 : stacks.losses.ended[end];
 	for (size_t i = 0; i < stacks.n && !err; i++)

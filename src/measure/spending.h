@@ -18,8 +18,8 @@ struct ocp_meter;
 struct hit_sums {
 	uint64_t all, stepped, paired, walk_ns;
 	/*
-	 * Hits of processes that are not measured, and hits that the filter rejects. The other sums
-	 * do not include these hits.
+	 * Hits of processes that are not measured, hits that the filter rejects, and calls that are
+	 * not outermost. The other sums do not include these hits.
 	 */
 	uint64_t unlisted;
 };

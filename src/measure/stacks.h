@@ -45,6 +45,8 @@ struct stack_rows {
 	uint64_t lost;
 	/* hits and times that are in no row, because there was no room for another row */
 	uint64_t not_counted;
+	/* calls that were not counted, because it is unknown whether they are outermost */
+	uint64_t unknown_calls;
 };
 
 /*

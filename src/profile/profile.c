@@ -2,58 +2,14 @@
 #include "profile/profile.h"
 #include "base/array.h"
 #include "base/search.h"
+#include "profile/lock_releases.h"
+#include "profile/stack_namer.h"
 #include "profile/wait_kinds.h"
 #include "unwind/own_frames.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- naming --------------------------------------------------------------------------------- */
-
-struct maker {
-	struct ocp_ctx *ctx;
-	struct frame_names *names;
-	bool by_thread;
-	const struct named_frame **frames; /* the frames of the stack that is being named */
-	size_t n;
-};
-
-static int push_stack_frame(struct maker *m, const struct named_frame *frame)
-{
-	const struct named_frame **new = array_add(m->frames, m->n);
-
-	if (!new)
-		return ctx_no_memory(m->ctx);
-	*new = frame;
-	return 0;
-}
-
-/* Name the frames of SAMPLE, the outermost first. */
-static int name_stack(struct maker *m, const struct profile_sample *sample)
-{
-	const struct stored_stack *stack = sample->stack;
-	const struct named_frame *frames;
-	size_t n;
-	int err = 0;
-
-	m->n = 0;
-	if (stack->end != WALK_COMPLETE) {
-		stack_walker_tell_end(frame_names_walker(m->names), stack);
-		err = push_stack_frame(m, frame_names_of_end(stack->end));
-	}
-	for (uint32_t i = stack->n; i-- > 0 && !err;) {
-		err = frame_names_find(m->names, stack->frames[i], &frames, &n);
-		for (size_t j = err ? 0 : n; j-- > 0 && !err;)
-			err = push_stack_frame(m, &frames[j]);
-	}
-	for (uint32_t i = stack->n_kernel; i-- > 0 && !err;) {
-		err = frame_names_find_kernel(m->names, stack->kernel[i], &frames);
-		if (!err)
-			err = push_stack_frame(m, frames);
-	}
-	return err;
-}
 
 /* ---- stacks --------------------------------------------------------------------------------- */
 
@@ -201,10 +157,10 @@ static bool is_collector(const char *function)
 	return false;
 }
 
-static bool is_in_collector(const struct maker *m)
+static bool is_in_collector(const struct stack_namer *stack)
 {
-	for (size_t i = 0; i < m->n; i++)
-		if (m->frames[i]->kind == FRAME_C && is_collector(m->frames[i]->function))
+	for (size_t i = 0; i < stack->n; i++)
+		if (stack->frames[i]->kind == FRAME_C && is_collector(stack->frames[i]->function))
 			return true;
 	return false;
 }
@@ -251,20 +207,20 @@ static bool is_major(const char *function)
  * Add SAMPLE to TIME. If several of its functions are minor or major, the innermost one counts,
  * since a major slice may begin with a minor collection.
  */
-static void add_collector_time(const struct maker *m, const struct profile_sample *sample,
+static void add_collector_time(const struct stack_namer *stack, const struct profile_sample *sample,
 			       struct collector_time *time)
 {
 	time->all += sample->value;
 	time->samples += sample->n;
-	if (!is_in_collector(m)) {
+	if (!is_in_collector(stack)) {
 		time->doubtful += sample->stack->end != WALK_COMPLETE ? sample->n : 0;
 		return;
 	}
 	time->collector += sample->value;
-	for (size_t i = m->n; i-- > 0;) {
-		const char *function = m->frames[i]->function;
+	for (size_t i = stack->n; i-- > 0;) {
+		const char *function = stack->frames[i]->function;
 
-		if (m->frames[i]->kind != FRAME_C)
+		if (stack->frames[i]->kind != FRAME_C)
 			continue;
 		if (is_minor(function) || is_major(function)) {
 			*(is_minor(function) ? &time->minor : &time->major) += sample->value;
@@ -325,32 +281,32 @@ static int by_thread_value(const void *a, const void *b)
 
 /* ---- profiles ------------------------------------------------------------------------------- */
 
-static int add_sample_stack(struct maker *m, const struct profile_sample *sample,
-			    struct profile *profile)
+int profile_add_sample(struct stack_namer *namer, const struct profile_sample *sample,
+		       bool by_thread, struct profile *profile)
 {
 	struct named_stack stack = { .samples = sample->n, .value = sample->value };
 	struct profile_thread *thread = NULL;
-	int err = name_stack(m, sample);
+	int err = stack_namer_name(namer, sample->stack);
 
 	if (!err && profile_is_sampled(profile->kind))
-		add_collector_time(m, sample, &profile->collector);
-	if (err || !m->n || (profile->kind == PROFILE_GC && !is_in_collector(m)))
+		add_collector_time(namer, sample, &profile->collector);
+	if (err || !namer->n || (profile->kind == PROFILE_GC && !is_in_collector(namer)))
 		return err;
-	stack.frames = calloc(m->n + 1, sizeof(struct named_frame *));
+	stack.frames = calloc(namer->n + 1, sizeof(struct named_frame *));
 	if (!stack.frames)
-		return ctx_no_memory(m->ctx);
-	if (m->by_thread) {
+		return ctx_no_memory(namer->ctx);
+	if (by_thread) {
 		thread = find_thread(profile, sample);
 		if (!thread) {
 			free(stack.frames);
-			return ctx_no_memory(m->ctx);
+			return ctx_no_memory(namer->ctx);
 		}
 		thread->samples += sample->n;
 		thread->value += sample->value;
 		stack.frames[stack.n++] = &thread->frame;
 	}
-	memcpy(stack.frames + stack.n, m->frames, m->n * sizeof(struct named_frame *));
-	stack.n += m->n;
+	memcpy(stack.frames + stack.n, namer->frames, namer->n * sizeof(struct named_frame *));
+	stack.n += namer->n;
 	profile->stacks[profile->n++] = stack;
 	profile->samples += stack.samples;
 	profile->value += stack.value;
@@ -363,7 +319,8 @@ static int add_sample_stack(struct maker *m, const struct profile_sample *sample
  * Set *HAS to whether a thread of the program has waited, but not for the whole time. The runtime's
  * own threads do not count.
  */
-static int has_busy_threads(struct maker *m, const struct profile_reading *reading, bool *has)
+static int has_busy_threads(struct stack_namer *namer, const struct profile_reading *reading,
+			    bool *has)
 {
 	int err = 0;
 
@@ -371,11 +328,31 @@ static int has_busy_threads(struct maker *m, const struct profile_reading *readi
 	for (size_t i = 0; i < reading->n && !err && !*has; i++) {
 		if (reading->samples[i].is_idle)
 			continue;
-		err = name_stack(m, &reading->samples[i]);
+		err = stack_namer_name(namer, reading->samples[i].stack);
 		*has = !err &&
-		       wait_kind_of(&(struct named_stack){ .frames = m->frames, .n = m->n }) !=
-			       WAIT_RUNTIME_THREAD;
+		       wait_kind_of(&(struct named_stack){ .frames = namer->frames,
+							   .n = namer->n }) != WAIT_RUNTIME_THREAD;
 	}
+	return err;
+}
+
+/* Add the samples of READING to PROFILE, and who ended the waits for locks. */
+static int add_reading(struct ocp_ctx *ctx, const struct profile_reading *reading,
+		       struct frame_names *names, const struct profiler_spec *spec,
+		       struct profile *profile)
+{
+	struct stack_namer namer = { .ctx = ctx, .names = names };
+	int err = 0;
+
+	if (reading->n_always_waiting && !spec->keeps_idle)
+		err = has_busy_threads(&namer, reading, &profile->lacks_idle);
+	for (size_t i = 0; i < reading->n && !err; i++)
+		if (!profile->lacks_idle || !reading->samples[i].is_idle)
+			err = profile_add_sample(&namer, &reading->samples[i], spec->by_thread,
+						 profile);
+	if (!err && reading->releases)
+		err = lock_releases_make(&namer, reading, profile);
+	free(namer.frames);
 	return err;
 }
 
@@ -385,7 +362,6 @@ int profile_make(struct ocp_ctx *ctx, const struct profile_reading *reading,
 {
 	const struct profile_losses *losses = &reading->losses;
 	const struct stack_losses *of_stacks = &reading->stack_losses;
-	struct maker m = { .ctx = ctx, .names = names, .by_thread = spec->by_thread };
 	int err = 0;
 
 	*profile = (struct profile){
@@ -408,12 +384,8 @@ int profile_make(struct ocp_ctx *ctx, const struct profile_reading *reading,
 	profile->lost += profile->lost_otherwise;
 	if (!profile->stacks)
 		err = ctx_no_memory(ctx);
-	if (!err && reading->n_always_waiting && !spec->keeps_idle)
-		err = has_busy_threads(&m, reading, &profile->lacks_idle);
-	for (size_t i = 0; i < reading->n && !err; i++)
-		if (!profile->lacks_idle || !reading->samples[i].is_idle)
-			err = add_sample_stack(&m, &reading->samples[i], profile);
-	free(m.frames);
+	else
+		err = add_reading(ctx, reading, names, spec, profile);
 	if (profile->n_threads)
 		qsort(profile->threads, profile->n_threads, sizeof(struct profile_thread *),
 		      by_thread_value);
@@ -434,6 +406,7 @@ void profile_free(struct profile *profile)
 		free(profile->stacks[i].frames);
 	for (size_t i = 0; i < profile->n_threads; i++)
 		free(profile->threads[i]);
+	lock_releases_free(profile->locks);
 	free(profile->threads);
 	free(profile->stacks);
 	free(profile->comments);

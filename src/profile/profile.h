@@ -59,6 +59,8 @@ struct collector_time {
 	uint64_t samples, doubtful;
 };
 
+struct lock_releases;
+
 struct profile {
 	enum profile_kind kind;
 	struct collector_time collector;
@@ -83,6 +85,8 @@ struct profile {
 	/* for PROFILE_WAITS, if knows_ready: see struct profile_reading */
 	uint64_t ready_ns;
 	bool knows_ready;
+	/* for PROFILE_WAITS: who ended waits for locks (lock_releases.h); NULL: not recorded */
+	struct lock_releases *locks;
 	uint64_t truncated;	 /* samples whose stack lacks callers */
 	uint64_t in_calls;	 /* see n_in_calls of struct profile_reading */
 	uint64_t lost;		 /* samples that are in none of the stacks */
@@ -106,6 +110,14 @@ int profile_make(struct ocp_ctx *ctx, const struct profile_reading *reading,
 		 struct frame_names *names, const struct profiler_spec *spec,
 		 struct profile *profile);
 void profile_free(struct profile *profile);
+
+struct stack_namer;
+/*
+ * Name the stack of SAMPLE by NAMER, and append it to PROFILE, whose `stacks` must have room. If
+ * BY_THREAD is set, the first frame stands for the thread. Returns 0 or a negative errno.
+ */
+int profile_add_sample(struct stack_namer *namer, const struct profile_sample *sample,
+		       bool by_thread, struct profile *profile);
 
 /* Merge stacks that have the same functions and lines, and sort the stacks. */
 void profile_merge(struct profile *profile);

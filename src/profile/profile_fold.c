@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "profile/profile_fold.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/ctx.h"
 #include "unwind/own_frames.h"
 
 enum { MAX_CHAIN = 8 }; /* the longest chain of functions that is recognised when it repeats */
@@ -57,28 +60,80 @@ static void add_folded_name(char text[FOLDED_TEXT_BYTES], const char *name)
 		snprintf(text + n, FOLDED_TEXT_BYTES - n, "%s%s", n ? ", " : "", name);
 }
 
-static void fold_libraries(struct named_stack *stack, size_t leaf, char text[FOLDED_TEXT_BYTES])
+/* Return true if STACK has frames of a library. */
+static bool fold_libraries(struct named_stack *stack, size_t leaf, char text[FOLDED_TEXT_BYTES])
 {
 	const size_t all = stack->n;
+	bool has_library = false;
 
 	stack->n = 0;
 	for (size_t i = 0; i < all; i++) {
 		const struct named_frame *frame = stack->frames[i];
 		const struct named_frame *library = i == leaf ? NULL : frame_of_library(frame);
 
+		has_library |= library != NULL;
 		if (library && stack->n && stack->frames[stack->n - 1] == library)
 			continue;
 		if (library)
 			add_folded_name(text, library->function);
 		stack->frames[stack->n++] = library ? library : frame;
 	}
+	return has_library;
 }
 
 void profile_fold_libraries(struct profile *profile, char text[FOLDED_TEXT_BYTES])
 {
-	text[0] = '\0';
 	for (size_t i = 0; i < profile->n; i++)
 		fold_libraries(&profile->stacks[i], profile_site_of(profile, i, SITES_LEAF).leaf,
 			       text);
 	profile_merge(profile);
+}
+
+/* ---- copies --------------------------------------------------------------------------------- */
+
+static int copy_stack(struct ocp_ctx *ctx, const struct named_stack *from, struct named_stack *to)
+{
+	*to = *from;
+	to->frames = calloc(from->n + 1, sizeof(const struct named_frame *));
+	if (!to->frames)
+		return ctx_no_memory(ctx);
+	memcpy(to->frames, from->frames, from->n * sizeof(const struct named_frame *));
+	return 0;
+}
+
+int profile_fold_copy(struct ocp_ctx *ctx, const struct profile *profile,
+		      struct folded_profile *folded, char text[FOLDED_TEXT_BYTES])
+{
+	struct profile *copy = &folded->profile;
+	size_t n_before = 0, n_after = 0;
+	bool has_library = false;
+
+	*folded = (struct folded_profile){ .profile = *profile };
+	copy->n = 0;
+	copy->stacks = calloc(profile->n + 1, sizeof(*copy->stacks));
+	if (!copy->stacks)
+		return ctx_no_memory(ctx);
+	for (; copy->n < profile->n; copy->n++) {
+		n_before += profile->stacks[copy->n].n;
+		if (copy_stack(ctx, &profile->stacks[copy->n], &copy->stacks[copy->n]))
+			return -ENOMEM;
+	}
+	for (size_t i = 0; i < copy->n; i++) {
+		const size_t leaf = profile_site_of(copy, i, SITES_LEAF).leaf;
+
+		has_library |= fold_libraries(&copy->stacks[i], leaf, text);
+		fold_repeats(&copy->stacks[i]);
+		n_after += copy->stacks[i].n;
+	}
+	folded->is_same = !has_library && n_after == n_before;
+	profile_merge(copy);
+	return 0;
+}
+
+void folded_profile_free(struct folded_profile *folded)
+{
+	for (size_t i = 0; i < folded->profile.n; i++)
+		free(folded->profile.stacks[i].frames);
+	free(folded->profile.stacks);
+	*folded = (struct folded_profile){ 0 };
 }

@@ -268,6 +268,7 @@ static int load_profile_bpf(struct profiler *p)
 		.walked_processes = (uint32_t)p->spec.max_processes,
 		.walks = (uint32_t)p->n_cpus * WALK_SLOTS,
 		.waits = p->spec.kind == PROFILE_WAITS ? PROFILE_MAX_WAITS : 0,
+		.releases = p->spec.finds_releases ? PROFILE_MAX_RELEASES : 0,
 		.moment_bytes = p->spec.keeps_moments ? MOMENT_BYTES : 0,
 	};
 	struct profile_config config = { 0 };
@@ -281,6 +282,7 @@ static int load_profile_bpf(struct profiler *p)
 	config.pidns_ino = p->ns.ino;
 	config.counts_cost = p->spec.counts_cost;
 	config.names_threads = p->spec.by_thread;
+	config.finds_releases = p->spec.finds_releases;
 	config.keeps_moments = p->spec.keeps_moments;
 	config.heaps_hz = p->spec.hz ? p->spec.hz : PROFILE_HEAPS_HZ;
 	return bpf_profile_load(p->ctx, &config, &sizes, &p->skel);
@@ -504,8 +506,9 @@ int profiler_refresh(struct profiler *p)
 
 /* ---- read ----------------------------------------------------------------------------------- */
 
+/* Add COUNT samples of KEY. WAIT: they are of this wait, which was in `waits`; NULL: it is over. */
 static void add_reading_sample(struct profile_reading *reading, const struct profile_key *key,
-			       const struct profile_count *count, bool is_idle)
+			       const struct profile_count *count, const struct profile_wait *wait)
 {
 	const struct stored_stack *stack = stack_store_find(reading->stacks, key->stack);
 	struct profile_sample *sample = &reading->samples[reading->n];
@@ -520,7 +523,8 @@ static void add_reading_sample(struct profile_reading *reading, const struct pro
 					   .n = count->n,
 					   .sum = count->sum,
 					   .heaps = count->heaps,
-					   .is_idle = is_idle };
+					   .is_open = wait && !wait->woken_ns };
+	sample->is_idle = sample->is_open && wait->is_first;
 	thread_name_copy(sample->comm, key->comm);
 	reading->n++;
 }
@@ -535,7 +539,7 @@ static int read_counts(struct profiler *p, struct profile_reading *reading)
 
 	for (size_t i = 0; i < n && !err; i++) {
 		add_reading_sample(reading, (struct profile_key *)keys + i,
-				   (struct profile_count *)values + i, false);
+				   (struct profile_count *)values + i, NULL);
 	}
 	free(keys);
 	free(values);
@@ -564,11 +568,46 @@ static int read_waits(struct profiler *p, struct profile_reading *reading)
 			.n = 1,
 			.sum = end_ns > since_ns ? end_ns - since_ns : 0,
 		};
-		const bool is_idle = wait->is_first && !wait->woken_ns;
 
-		reading->n_always_waiting += is_idle;
-		add_reading_sample(reading, &wait->key, &count, is_idle);
+		reading->n_always_waiting += wait->is_first && !wait->woken_ns;
+		add_reading_sample(reading, &wait->key, &count, wait);
 	}
+	free(keys);
+	free(values);
+	return err;
+}
+
+static void add_release(struct profile_reading *reading, const struct profile_release *key,
+			const struct profile_count *count)
+{
+	struct release_sample *sample = &reading->releases[reading->n_releases];
+
+	*sample = (struct release_sample){ .wait = stack_store_find(reading->stacks, key->wait),
+					   .stack = stack_store_find(reading->stacks, key->stack),
+					   .tgid = key->tgid,
+					   .tid = key->tid,
+					   .n = count->n,
+					   .ns = count->sum };
+	thread_name_copy(sample->comm, key->comm);
+	if (sample->wait && sample->stack)
+		reading->n_releases++;
+}
+
+static int read_releases(struct profiler *p, struct profile_reading *reading)
+{
+	void *keys, *values;
+	size_t n;
+	int err = map_read_all(p->ctx, p->skel->maps.releases.map_fd,
+			       sizeof(struct profile_release), sizeof(struct profile_count),
+			       PROFILE_MAX_RELEASES, &keys, &values, &n);
+
+	if (!err) {
+		reading->releases = calloc(n + 1, sizeof(*reading->releases));
+		err = reading->releases ? 0 : ctx_no_memory(p->ctx);
+	}
+	for (size_t i = 0; !err && i < n; i++)
+		add_release(reading, (struct profile_release *)keys + i,
+			    (struct profile_count *)values + i);
 	free(keys);
 	free(values);
 	return err;
@@ -726,6 +765,8 @@ static int read_bpf(struct profiler *p, struct profile_reading *reading)
 		err = read_counts(p, reading);
 	if (!err && p->spec.kind == PROFILE_WAITS)
 		err = read_waits(p, reading);
+	if (!err && p->spec.finds_releases)
+		err = read_releases(p, reading);
 	if (!err)
 		err = stack_losses_read(p->ctx, &maps, &reading->stack_losses);
 	if (!err)
@@ -799,5 +840,6 @@ void profile_reading_free(struct profile_reading *reading)
 {
 	stack_store_free(reading->stacks);
 	free(reading->samples);
+	free(reading->releases);
 	*reading = (struct profile_reading){ 0 };
 }

@@ -42,6 +42,8 @@ struct profiler_spec {
 	 * this, it leaves them out if other threads have waited.
 	 */
 	bool keeps_idle;
+	/* For PROFILE_WAITS, with BPF: record which threads end the waits for locks. */
+	bool finds_releases;
 	/*
 	 * Sample without BPF, by ptrace(2). Not for PROFILE_WORDS. For PROFILE_WAITS, hz is the
 	 * number of looks per second. Without `exe`.
@@ -63,13 +65,24 @@ struct profile_sample {
 	uint64_t heaps; /* as in struct profile_count */
 	uint64_t value; /* nanoseconds, or words for PROFILE_WORDS */
 	bool is_idle;	/* the thread has waited the whole time, in one wait */
+	bool is_open;	/* the wait has not ended */
 	/* the name of the thread at the samples; "" unless spec.by_thread is set */
 	char comm[THREAD_NAME_BYTES];
 };
 
+/* Waits with one stack that one thread has ended, always in the same stack of its own. */
+struct release_sample {
+	const struct stored_stack *wait, *stack; /* the second one is of the thread that ended it */
+	uint32_t tgid, tid;			 /* that thread */
+	char comm[THREAD_NAME_BYTES];
+	uint64_t n, ns;
+};
+
 /* All samples so far. */
 struct profile_reading {
-	struct stack_store *stacks; /* NULL if spec.by_ptrace is set */
+	struct stack_store *stacks;	 /* NULL if spec.by_ptrace is set */
+	struct release_sample *releases; /* only if spec.finds_releases is set */
+	size_t n_releases;
 	struct profile_sample *samples;
 	size_t n;
 	struct stack_losses stack_losses;

@@ -247,8 +247,12 @@ static int add_decoded(struct code_sites *sites, const struct function *function
 	if (needs->time && !is_c && sites->has_other_stacks)
 		return set_refusal(sites, "timed", other_stacks, why);
 	err = add_code_site(sites, probe, !is_c && sites->has_ocaml_stacks, &beginning);
-	if (err || !needs->time)
+	if (err)
 		return err;
+	sites->sites[sites->n - 1].function_va = function->va;
+	sites->sites[sites->n - 1].function_bytes = function->bytes;
+	if (!needs->time)
+		return 0;
 	if (!is_c)
 		return add_exits(sites, function, probe, decoded);
 	end = return_of(function->va, decoded->entry_cost);

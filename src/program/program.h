@@ -119,6 +119,8 @@ struct site {
 	/* for SITE_ABI_CODE: the code runs on one of the fiber stacks of OCaml 5 */
 	bool is_on_ocaml_stack;
 	int32_t frame_depth; /* for SITE_ABI_CODE: rsp at the function's entry minus rsp here */
+	/* for SITE_ABI_CODE, if calls of a function begin here: the code of the function */
+	uint64_t function_va, function_bytes;
 	/*
 	 * For SITE_ABI_CODE: address of the function's first instruction, if a uprobe there is hit
 	 * by the same calls as a uprobe on this site; otherwise 0.

@@ -129,7 +129,7 @@ static int add_args(struct event_args *args, const struct ocp_hit *hit, const ch
 }
 
 /* Add the thread of HIT as an argument, whose name no argument of a probe can have. */
-static int add_thread(struct event_args *args, const struct ocp_hit *hit, const char *at)
+static int add_thread_arg(struct event_args *args, const struct ocp_hit *hit, const char *at)
 {
 	char name[NAME_BYTES];
 	int err;
@@ -211,9 +211,9 @@ static int add_slice(struct trace *trace, int64_t start_ns, const struct slow_pa
 		err = add_args(&args, stop, pair->stop);
 	/* The track of the slice does not show its threads. */
 	if (!err && pair->is_keyed && start)
-		err = add_thread(&args, start, NULL);
+		err = add_thread_arg(&args, start, NULL);
 	if (!err && pair->is_keyed)
-		err = add_thread(&args, stop, pair->stop);
+		err = add_thread_arg(&args, stop, pair->stop);
 	if (!err && pair->is_keyed)
 		err = hit_events_track(trace, TRACE_GROUP, on->pid, 0, name, &event.track);
 	else if (!err)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Names, texts and stacks come from other processes, and may contain any bytes: strbuf_json() makes
- * them JSON, and page_frame_write_json() makes them safe in the page.
+ * them JSON, and page_write_json() makes them safe in the page.
  */
 #include "record/page_writer.h"
 
@@ -13,11 +13,11 @@
 #include "base/clock.h"
 #include "base/strbuf.h"
 #include "profile/formats/numbering.h"
-#include "profile/formats/page_frame.h"
+#include "profile/formats/page_writer.h"
 #include "record/named_stacks.h"
 #include "record/timeline.h"
 
-extern const char timeline_page[]; /* see profile/formats/page.S */
+extern const char timeline_page[]; /* see page.S */
 
 /* Numbers of JavaScript are exact up to this one. */
 static const int64_t most_exact = ((int64_t)1 << 53) - 1;
@@ -91,7 +91,7 @@ static int write_list(struct page_out *out, const char *name, struct strbuf *jso
 	if (json->is_short)
 		return ctx_no_memory(out->ctx);
 	fprintf(out->to, ",\n\"%s\":[", name);
-	page_frame_write_json(json->bytes, out->to);
+	page_write_json(json->bytes, out->to);
 	fputc(']', out->to);
 	return 0;
 }
@@ -243,7 +243,7 @@ static int write_trace_member(struct page_out *out, uint64_t n_events, int64_t s
 		return ctx_no_memory(out->ctx);
 	}
 	fputs(",\n\"trace\":{\"tool\":", out->to);
-	page_frame_write_json(json.bytes, out->to);
+	page_write_json(json.bytes, out->to);
 	strbuf_free(&json);
 	fprintf(out->to,
 		",\"n\":%" PRIu64 ",\"start_ns\":\"%" PRId64 "\",\"start_ms\":%" PRId64
@@ -389,7 +389,7 @@ static int write_page_data(struct ocp_ctx *ctx, const void *data, FILE *to)
 	return err;
 }
 
-int page_write(struct ocp_ctx *ctx, const void *data, FILE *to)
+int timeline_page_write(struct ocp_ctx *ctx, const void *data, FILE *to)
 {
-	return page_frame_write(ctx, timeline_page, "trace", write_page_data, data, to);
+	return page_write(ctx, timeline_page, "the trace", write_page_data, data, to);
 }

@@ -36,6 +36,6 @@ enum { PAGE_MOST_EVENTS = 2000000 };
 /*
  * Write the struct trace_source DATA to TO. Returns 0 or a negative errno, with a message in CTX.
  */
-int page_write(struct ocp_ctx *ctx, const void *data, FILE *to);
+int timeline_page_write(struct ocp_ctx *ctx, const void *data, FILE *to);
 
 #endif

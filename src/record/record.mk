@@ -24,6 +24,6 @@ $(O)/src/record/page.html: src/record/page/page.html src/profile/formats/page/as
 	$(Q)mkdir -p $(@D)
 	$(Q)src/profile/formats/page/assemble $< >$@
 
-$(O)/src/record/page.o: src/profile/formats/page.S $(O)/src/record/page.html
+$(O)/src/record/page.o: src/record/page.S $(O)/src/record/page.html
 	$(say) AS $<
-	$(Q)$(CC) -DPAGE_NAME=timeline_page -DPAGE_FILE='"$(O)/src/record/page.html"' -c -o $@ $<
+	$(Q)$(CC) -DTIMELINE_PAGE='"$(O)/src/record/page.html"' -c -o $@ $<

@@ -66,6 +66,17 @@ static void add_losses_object(struct json *j, const struct watch_losses *losses)
 	json_close(j, "}");
 }
 
+/* Add how the metrics are split by an argument. The page shows only the sums. */
+static void add_label_object(struct json *j, const struct watch_target *target)
+{
+	json_open_member(j, "label", "{");
+	json_text(j, "name", target->label->name);
+	json_u64(j, "values", target->label->n_values - 1);
+	json_u64(j, "limit", target->label->limit);
+	json_u64(j, "unreadable_values", target->losses.unreadable_values);
+	json_close(j, "}");
+}
+
 static void add_probe_object(struct json *j, const struct watch_probe *probe)
 {
 	static const char *const handlers[] = {
@@ -178,6 +189,8 @@ static void add_target(struct json *j, const struct watch_target *target)
 	add_cost(j, target);
 	add_losses_object(j, &target->losses);
 	json_text(j, "filter_mismatch", target->filter_mismatch);
+	if (target->label)
+		add_label_object(j, target);
 	json_open_member(j, "probes", "[");
 	for (size_t i = 0; i < target->n_probes; i++)
 		add_probe_object(j, &target->probes[i]);

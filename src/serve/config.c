@@ -6,26 +6,22 @@
  */
 #include "serve/config.h"
 
-#include <fcntl.h>
 #include <json-c/json.h>
-#include <linux/magic.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
-#include <unistd.h>
 
-#include "base/interrupted.h"
 #include "base/suggest.h"
+#include "memprof/session.h"
+#include "program/arg_names.h"
+#include "serve/config_file.h"
 #include "serve/hosts.h"
+#include "serve/label_name.h"
 
 enum {
 	MAX_NAME_BYTES = 1024,
-	MAX_FILE_BYTES = 1 << 20,
 	MAX_NESTING = 32,
 	/*
 	 * The size of a buffer for the place of a value, with the zero byte. Longer places are
@@ -33,107 +29,6 @@ enum {
 	 */
 	WHERE_BYTES = 128,
 };
-
-/* ---- reading the file ----------------------------------------------------------------------- */
-
-/*
- * The file is read without blocking for long. While the process reads, it handles no signals and no
- * clients, so it must not wait for data that may never arrive. Regular files do not block. FIFOs
- * and terminals are refused: the open() of a FIFO and the read() of a terminal can block forever. A
- * nameless pipe is accepted only at the start, while wake_fd is polled for signals.
- */
-
-/*
- * Return true if FD is a nameless pipe. A nameless pipe is on pipefs; a FIFO is on the file system
- * that contains its name.
- */
-static bool is_nameless_pipe(int fd, const struct stat *st)
-{
-	struct statfs fs;
-
-	return S_ISFIFO(st->st_mode) && fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC;
-}
-
-static int check_config_kind(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd)
-{
-	struct stat st;
-
-	if (fstat(fd, &st) != 0)
-		return ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
-	if (S_ISREG(st.st_mode))
-		return 0;
-	if (S_ISDIR(st.st_mode))
-		return ctx_error(ctx, -EINVAL, "%s: %s", file, strerror(EISDIR));
-	if (!is_nameless_pipe(fd, &st))
-		return ctx_error(ctx, -EINVAL, "%s: not a regular file", file);
-	if (wake_fd < 0)
-		return ctx_error(ctx, -EINVAL, "%s: a pipe cannot be read again", file);
-	return 0;
-}
-
-/* Wait until FD is readable. Return -ECANCELED if WAKE_FD becomes readable. */
-static int wait_for_pipe(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd,
-			 struct interruptions *interruptions)
-{
-	struct pollfd both[] = { { .fd = fd, .events = POLLIN },
-				 { .fd = wake_fd, .events = POLLIN } };
-
-	if (poll(both, 2, -1) < 0 && !is_interrupted(interruptions))
-		return ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
-	if (both[1].revents)
-		return ctx_error(ctx, -ECANCELED, "%s: interrupted before the end of the pipe",
-				 file);
-	return 0;
-}
-
-static int read_config_text(struct ocp_ctx *ctx, const char *file, int fd, int wake_fd, char *text,
-			    size_t *n)
-{
-	struct interruptions interruptions = { 0 };
-	ssize_t got = 1;
-	int err = 0;
-
-	while (!err && got != 0 && *n < MAX_FILE_BYTES) {
-		got = read(fd, text + *n, MAX_FILE_BYTES - *n);
-		if (got > 0)
-			*n += (size_t)got;
-		else if (got < 0 && errno == EAGAIN && wake_fd >= 0)
-			err = wait_for_pipe(ctx, file, fd, wake_fd, &interruptions);
-		else if (got < 0)
-			err = ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
-	}
-	if (!err && *n == MAX_FILE_BYTES)
-		err = ctx_error(ctx, -EFBIG, "%s: 1 MiB or more", file);
-	return err;
-}
-
-/*
- * Read FILE into *TEXT: *N bytes and a zero byte. The caller frees *TEXT. FILE must be a regular
- * file or, if WAKE_FD is not -1, a nameless pipe such as a shell's <(COMMAND). -ECANCELED if
- * WAKE_FD becomes readable before the end of the pipe.
- */
-static int read_file(struct ocp_ctx *ctx, const char *file, int wake_fd, char **text, size_t *n)
-{
-	const int fd = open(file, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	int err;
-
-	*n = 0;
-	*text = NULL;
-	if (fd < 0)
-		return ctx_error(ctx, -errno, "%s: %s", file, strerror(errno));
-	err = check_config_kind(ctx, file, fd, wake_fd);
-	if (!err) {
-		*text = malloc(MAX_FILE_BYTES + 1);
-		err = *text ? read_config_text(ctx, file, fd, wake_fd, *text, n)
-			    : ctx_no_memory(ctx);
-	}
-	close(fd);
-	if (err)
-		free(*text);
-	else
-		(*text)[*n] = '\0';
-	return err;
-}
 
 /* ---- the lines of the keys ------------------------------------------------------------------ */
 
@@ -515,9 +410,9 @@ static const char *key_in_words(const char *text)
 	static const struct {
 		const char *words, *key;
 	} all[] = {
-		{ "for the filter", "filter" },
-		{ "filter ", "filter" },
-		{ "for the key", "key" },
+		{ "for the filter", "filter" }, { "filter ", "filter" },
+		{ "for the key", "key" },	{ "for the groups", "by" },
+		{ "groups by ", "by" },		{ "by the value of an argument", "by" },
 		{ "engine", "engine" },
 	};
 
@@ -534,7 +429,7 @@ static bool is_about_the_file(int err)
 
 void config_blame_target(struct ocp_ctx *ctx, const struct config *config, size_t i, int err)
 {
-	static const char *const keys[] = { "count", "time", "key", "filter", "exe" };
+	static const char *const keys[] = { "count", "time", "key", "filter", "by", "exe" };
 	const char *said = key_in_words(ocp_error(ctx));
 	struct json_object *targets, *target, *value;
 	char where[WHERE_BYTES], of_target[WHERE_BYTES];
@@ -812,6 +707,67 @@ static int take_engine(struct config_reader *r, const char *where, struct json_o
 	return err;
 }
 
+/* Take the argument whose values become the values of a label. */
+static int take_by(struct config_reader *r, const char *where, struct json_object *value,
+		   void *into)
+{
+	unsigned int number;
+	const char *text;
+	char end;
+	int err = take_text(r, where, value, &text);
+
+	if (err)
+		return err;
+	if (sscanf(text, "arg%2u%c", &number, &end) != 1 && !arg_name_is_sound(text, strlen(text)))
+		return wrong(r, where, "'%.100s': not an argument, \"argN\" or its name", text);
+	return take_own_text(r, where, value, into);
+}
+
+static int take_limit(struct config_reader *r, const char *where, struct json_object *value,
+		      void *into)
+{
+	int64_t limit = 0;
+	int err = take_integer(r, where, value, 1, WATCH_LABEL_MOST, &limit);
+
+	if (!err)
+		*(size_t *)into = (size_t)limit;
+	return err;
+}
+
+/*
+ * Check the name of the label for the argument that the target groups by. Set the default: the
+ * argument's name.
+ */
+static int check_label(struct config_reader *r, const char *where, struct watch_spec *target)
+{
+	struct watch_label_spec *label = &target->label;
+	const char *key = label->name ? "by_label" : "by", *why;
+	char member[WHERE_BYTES];
+	int err;
+
+	if (!r->request->by && (label->name || label->limit))
+		return wrong(r, where, "'%s' requires 'by'", label->name ? "by_label" : "by_limit");
+	if (!r->request->by)
+		return 0;
+	if (!label->limit)
+		label->limit = WATCH_LABEL_LIMIT;
+	if (!label->name) {
+		char *name = label_name_of(r->request->by);
+
+		if (!name)
+			return ctx_no_memory(r->ctx);
+		r->config->label_names[target - r->config->targets] = name;
+		label->name = name;
+	}
+	why = label_name_check(label->name);
+	if (!why)
+		return 0;
+	name_member(member, where, key);
+	err = wrong(r, member, "label '%.100s': %s", label->name, why);
+	ctx_hint(r->ctx, "\"by_label\": \"NAME\" gives the label another name");
+	return err;
+}
+
 static int check_engine(struct config_reader *r, const char *where, const struct watch_spec *target)
 {
 	const char *need =
@@ -845,6 +801,8 @@ static const char *fault_message(enum request_fault fault)
 		return "'depth' requires 'time'";
 	case REQUEST_KEY_WITHOUT_PAIR:
 		return "'key' requires 'time'";
+	case REQUEST_BY_AND_CODE:
+		return "'by' needs arguments; c:, gc:, line: and note: have no arguments";
 	default:
 		return "'depth' and 'key' are mutually exclusive";
 	}
@@ -864,6 +822,8 @@ static int check_target(struct config_reader *r, const char *where, struct watch
 	if (fault != REQUEST_FINE)
 		return wrong(r, where, "%s", fault_message(fault));
 	err = check_engine(r, where, target);
+	if (!err)
+		err = check_label(r, where, target);
 	return err ? err : check_program(r, where, target);
 }
 
@@ -879,6 +839,9 @@ static int take_target(struct config_reader *r, const char *where, struct json_o
 		{ "depth", take_depth, OF_REQUEST(depth) },
 		{ "key", take_own_text, OF_REQUEST(key) },
 		{ "filter", take_own_text, OF_REQUEST(filter) },
+		{ "by", take_by, OF_REQUEST(by) },
+		{ "by_label", take_text, OF_TARGET(label.name) },
+		{ "by_limit", take_limit, OF_TARGET(label.limit) },
 		{ "budget", take_budget, OF_REQUEST(budget) },
 		{ "engine", take_engine, OF_TARGET(engine) },
 	};
@@ -933,6 +896,24 @@ static int take_boolean(struct config_reader *r, const char *where, struct json_
 	return 0;
 }
 
+/* Take true, false, or the rate of samples per word. */
+static int take_memprof(struct config_reader *r, const char *where, struct json_object *value,
+			void *into)
+{
+	struct serve_settings *settings = into;
+	const bool is_number = json_object_is_type(value, json_type_double) ||
+			       json_object_is_type(value, json_type_int);
+
+	if (!is_number && !json_object_is_type(value, json_type_boolean))
+		return wrong(r, where, "not true, false, or a number (samples per word)");
+	settings->memprof = is_number || json_object_get_boolean(value);
+	settings->memprof_rate = is_number ? json_object_get_double(value) : MEMPROF_USUAL_RATE;
+	/* Written so that NaN, which compares false, is rejected. */
+	if (!(settings->memprof_rate >= MEMPROF_MIN_RATE && settings->memprof_rate <= 1))
+		return wrong(r, where, "not a number from 1e-9 to 1");
+	return 0;
+}
+
 static int take_buckets(struct config_reader *r, const char *where, struct json_object *value,
 			void *into)
 {
@@ -967,7 +948,8 @@ static int take_targets(struct config_reader *r, const char *where, struct json_
 	n = json_object_array_length(value);
 	config->targets = calloc(n, sizeof(*config->targets));
 	config->requests = calloc(n, sizeof(*config->requests));
-	if (!config->targets || !config->requests)
+	config->label_names = calloc(n, sizeof(*config->label_names));
+	if (!config->targets || !config->requests || !config->label_names)
 		return ctx_no_memory(r->ctx);
 	r->exes = json_object_new_object();
 	r->pids = json_object_new_object();
@@ -989,6 +971,9 @@ static int take_config(struct config_reader *r)
 		{ "buckets", take_buckets, OF_SETTINGS(buckets) },
 		{ "label_pid", take_boolean, OF_SETTINGS(label_pid) },
 		{ "textfile", take_text, OF_SETTINGS(textfile) },
+		{ "profile", take_boolean, OF_SETTINGS(profile) },
+		{ "memprof", take_memprof, offsetof(struct config, settings), false },
+		{ "token_file", take_text, OF_SETTINGS(token_file) },
 		{ "targets", take_targets, 0, false },
 	};
 	struct json_object *root = r->config->memory->root;
@@ -1065,7 +1050,7 @@ int config_read(struct ocp_ctx *ctx, const char *file, int wake_fd, struct confi
 {
 	char *text = NULL;
 	size_t n;
-	int err = read_file(ctx, file, wake_fd, &text, &n);
+	int err = config_file_read(ctx, file, wake_fd, &text, &n);
 
 	if (err)
 		return err;
@@ -1078,14 +1063,17 @@ void config_free(struct config *config)
 {
 	if (!config)
 		return;
-	for (size_t i = 0; i < config->n_targets; i++)
+	for (size_t i = 0; i < config->n_targets; i++) {
 		measure_request_free(&config->requests[i]);
+		free(config->label_names[i]);
+	}
 	json_object_put(config->memory->root);
 	json_object_put(config->memory->lines);
 	free(config->memory->file);
 	free(config->memory);
 	free(config->targets);
 	free(config->requests);
+	free(config->label_names);
 	free(config->settings.hosts);
 	free(config);
 }

@@ -7,6 +7,9 @@
  *	buckets    [0.001, 0.01, ...]   seconds, ascending
  *	label_pid  true | false
  *	textfile   "FILE"
+ *	profile    true | false
+ *	memprof    true | false | the samples per word, a number
+ *	token_file "FILE"
  *	targets    [ TARGET, ... ]; default: every program with probes
  *
  * A TARGET is { "exe": "FILE" } or { "pid": N }, and may have these keys:
@@ -14,6 +17,9 @@
  *	count      ["NAME", ...] or a string, as the value of --count; default: all probes
  *	time       [["START", "STOP"], "fn:FUNCTION", "gc:PHASE", ...]
  *	depth, key, filter     as the options --depth, --key and --filter
+ *	by         the argument whose values split hits and times, as the option --by
+ *	by_label   the name of the label for these values; default: the argument's name
+ *	by_limit   how many values have samples of their own; default: WATCH_LABEL_LIMIT
  *	budget     percent of a core
  *	engine     "bpf", "inside" or "auto"
  */
@@ -32,7 +38,9 @@ struct serve_settings {
 	const char **hosts;	       /* names of this server, see hosts.h */
 	size_t n_hosts;
 	struct buckets buckets; /* buckets.n is 0: not given */
-	bool label_pid;
+	bool label_pid, profile, memprof;
+	double memprof_rate;	/* samples per word, with `memprof` */
+	const char *token_file; /* NULL: choose a random token */
 };
 
 struct config {
@@ -40,7 +48,8 @@ struct config {
 	struct watch_spec *targets;
 	size_t n_targets;
 	struct measure_request *requests; /* targets[i].request points to requests[i] */
-	struct config_memory *memory;	  /* owns the strings, except those of the requests */
+	char **label_names; /* targets[i].label.name, if the file does not give it; or NULL */
+	struct config_memory *memory; /* owns the strings, except those of the requests */
 };
 
 /*

@@ -36,9 +36,9 @@ static int add_host(const struct command *command, struct serve_options *own, co
 
 static int set_memprof(const struct command *command, struct serve_options *own, const char *value)
 {
-	own->memprof = true;
-	own->memprof_rate = MEMPROF_USUAL_RATE;
-	if (value && !memprof_rate_read(value, &own->memprof_rate))
+	own->settings.memprof = true;
+	own->settings.memprof_rate = MEMPROF_USUAL_RATE;
+	if (value && !memprof_rate_read(value, &own->settings.memprof_rate))
 		return say_usage(command, "--memprof '%s': not a number from 1e-9 to 1", value);
 	return EXIT_DONE;
 }
@@ -63,10 +63,10 @@ static int set_serve_option(const struct command *command, struct options *optio
 		{ "listen", &own->settings.listen, NULL },
 		{ "config", &own->config, NULL },
 		{ "textfile", &own->settings.textfile, NULL },
-		{ "token-file", &own->token_file, NULL },
+		{ "token-file", &own->settings.token_file, NULL },
 		{ "label-pid", NULL, &own->settings.label_pid },
 		{ "control", NULL, &own->control },
-		{ "profile", NULL, &own->profile },
+		{ "profile", NULL, &own->settings.profile },
 	};
 	const char *why;
 
@@ -103,10 +103,11 @@ static int check_serve_options(const struct command *command, const struct optio
 				 "--config excludes measuring options; set them in the file");
 	if (own->settings.label_pid && options->engine == ENGINE_INSIDE)
 		return say_usage(command, "--engine inside excludes --label-pid");
-	if (own->token_file && !own->control && !own->profile && !own->memprof)
+	if (own->settings.token_file && !own->control && !own->settings.profile &&
+	    !own->settings.memprof && !own->config)
 		return say_usage(command,
 				 "--token-file requires --control, --profile or --memprof");
-	if (own->memprof && !options->n_pids && !options->exe && !own->config)
+	if (own->settings.memprof && !options->n_pids && !options->exe && !own->config)
 		return say_usage(command, "--memprof requires -pid, --exe or --config");
 	if (own->settings.n_hosts && own->settings.textfile && !own->settings.listen &&
 	    !own->config)

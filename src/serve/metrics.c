@@ -79,6 +79,8 @@ static void add_pid_label(struct metrics_writer *w, pid_t pid)
 struct labels {
 	const char *probe, *phase, *start, *stop, *side, *reason, *engine;
 	const struct watch_target *target;
+	/* The value of target->label, whose name is none of the other names; see label_name.h. */
+	const char *value;
 	pid_t pid;
 };
 
@@ -107,6 +109,10 @@ static void add_labels(struct metrics_writer *w, const struct labels *labels)
 			strbuf_lit(w->out, ",");
 		add_label(w, all[i].name, all[i].value);
 		is_first = false;
+	}
+	if (labels->value) {
+		strbuf_lit(w->out, ",");
+		add_label(w, labels->target->label->name, labels->value);
 	}
 	if (labels->pid)
 		add_pid_label(w, labels->pid);
@@ -232,6 +238,27 @@ static void add_loss_counters(struct metrics_writer *w, const struct family *fam
 		add_counter(w, family,
 			    &(struct labels){ .target = target, .reason = all[i].reason },
 			    all[i].n);
+	if (target->label)
+		add_counter(w, family,
+			    &(struct labels){ .target = target, .reason = "unreadable_values" },
+			    losses->unreadable_values);
+}
+
+/* Add what limits the values of the label: how many have samples, and how many may have. */
+static void add_label_values(struct metrics_writer *w, const struct family *family,
+			     const struct watch_target *target)
+{
+	if (target->label)
+		add_integer(w, family, "", &(struct labels){ .target = target },
+			    target->label->n_values - 1);
+}
+
+static void add_label_limit(struct metrics_writer *w, const struct family *family,
+			    const struct watch_target *target)
+{
+	if (target->label)
+		add_integer(w, family, "", &(struct labels){ .target = target },
+			    target->label->limit);
 }
 
 static void add_cost(struct metrics_writer *w, const struct family *family,
@@ -284,6 +311,23 @@ static size_t add_hits_by_pid(struct metrics_writer *w, const struct family *fam
 	}
 }
 
+/*
+ * Add a sample for each value of the label that a hit of PROBE had. Hits in processes that do not
+ * split them are in a sample without the label.
+ */
+static void add_hits_by_value(struct metrics_writer *w, const struct family *family,
+			      const struct watch_target *target, const struct watch_probe *probe)
+{
+	struct labels labels = { .probe = probe->name, .target = target };
+
+	if (probe->has_unsplit)
+		add_counter(w, family, &labels, probe->unsplit_hits);
+	for (size_t i = 0; i < probe->n_values; i++) {
+		labels.value = target->label->values[probe->values[i].value];
+		add_counter(w, family, &labels, probe->values[i].hits);
+	}
+}
+
 static void add_hit_counters(struct metrics_writer *w, const struct family *family,
 			     const struct watch_target *target)
 {
@@ -294,6 +338,8 @@ static void add_hit_counters(struct metrics_writer *w, const struct family *fami
 
 		if (w->label_pid)
 			row = add_hits_by_pid(w, family, target, probe->name, row);
+		else if (probe->n_values)
+			add_hits_by_value(w, family, target, probe);
 		else
 			add_counter(w, family,
 				    &(struct labels){ .probe = probe->name, .target = target },
@@ -366,24 +412,35 @@ static void add_bucket(struct metrics_writer *w, const struct family *family,
 	strbuf_lit(w->out, "\n");
 }
 
-static void add_histogram(struct metrics_writer *w, const struct family *family,
-			  const struct labels *labels, const struct ocp_pair *sum)
+/* What a histogram of the metrics is made from. */
+struct durations {
+	uint64_t count, sum_ns;
+	const uint64_t *kernel; /* OCP_BUCKETS counts */
+};
+
+static struct durations durations_of(const struct ocp_pair *sum)
 {
+	return (struct durations){ sum->count, sum->sum_ns, sum->buckets };
+}
+
+static void add_histogram(struct metrics_writer *w, const struct family *family,
+			  const struct labels *labels, const struct durations *durations)
+{
+	const uint64_t n = durations->count;
 	uint64_t counts[MAX_BUCKETS];
 
-	buckets_cumulate(w->buckets, sum->buckets, counts);
+	buckets_cumulate(w->buckets, durations->kernel, counts);
 	/*
 	 * The kernel's counters are not read atomically: a bucket may include a pair that the total
 	 * does not include yet. So limit each count to the total.
 	 */
 	for (size_t b = 0; b < w->buckets->n; b++)
-		add_bucket(w, family, labels, w->buckets->labels[b],
-			   counts[b] < sum->count ? counts[b] : sum->count);
-	add_bucket(w, family, labels, "+Inf", sum->count);
+		add_bucket(w, family, labels, w->buckets->labels[b], counts[b] < n ? counts[b] : n);
+	add_bucket(w, family, labels, "+Inf", n);
 	begin_sample(w, family, "_sum", labels);
-	strbuf_scaled(w->out, sum->sum_ns, 9);
+	strbuf_scaled(w->out, durations->sum_ns, 9);
 	strbuf_lit(w->out, "\n");
-	add_integer(w, family, "_count", labels, sum->count);
+	add_integer(w, family, "_count", labels, n);
 	add_created(w, family, labels);
 }
 
@@ -391,9 +448,20 @@ static void add_durations(struct metrics_writer *w, const struct family *family,
 			  const struct watch_target *target)
 {
 	for (size_t i = 0; i < target->n_pairs; i++) {
-		const struct labels labels = labels_of(target, &target->pairs[i]);
+		const struct watch_pair *pair = &target->pairs[i];
+		const struct durations all = durations_of(&pair->sum);
+		struct labels labels = labels_of(target, pair);
 
-		add_histogram(w, family, &labels, &target->pairs[i].sum);
+		for (size_t v = 0; v < pair->n_values; v++) {
+			const struct watch_value_times *times = &pair->values[v];
+
+			labels.value = target->label->values[times->value];
+			add_histogram(
+				w, family, &labels,
+				&(struct durations){ times->count, times->sum_ns, times->buckets });
+		}
+		if (!pair->n_values)
+			add_histogram(w, family, &labels, &all);
 	}
 }
 
@@ -483,9 +551,10 @@ static void add_gc_pauses(struct metrics_writer *w, const struct family *family,
 		const struct watch_pair *pair = &target->pairs[i];
 		const struct labels labels = { .phase = pair->start + sizeof(prefix) - 1,
 					       .target = target };
+		const struct durations all = durations_of(&pair->sum);
 
 		if (!*pair->stop && strncmp(pair->start, prefix, sizeof(prefix) - 1) == 0)
-			add_histogram(w, family, &labels, &pair->sum);
+			add_histogram(w, family, &labels, &all);
 	}
 }
 
@@ -614,6 +683,12 @@ static const struct {
 	{ { "probes_pair_open", GAUGE, NULL, "Starts without a stop so far." }, add_open },
 	{ { "probes_lost", COUNTER, NULL, "Losses of the measurement, by reason." },
 	  add_loss_counters },
+	{ { "probes_label_values", GAUGE, NULL,
+	    "Values of the argument given by `by` that have samples of their own." },
+	  add_label_values },
+	{ { "probes_label_limit", GAUGE, NULL,
+	    "The largest number of such values; the hits of all others have the value other." },
+	  add_label_limit },
 	{ { "probes_cpu_overhead_seconds", COUNTER, "seconds",
 	    "CPU overhead of measuring: hits times cost per hit." },
 	  add_cost },

@@ -96,7 +96,8 @@ int profile_worker_add(struct profile_worker *w, struct process_profile *list, s
 	int err = to ? 0 : ctx_no_memory(w->ctx);
 
 	if (!err)
-		err = title ? flame_json_write(w->ctx, &list->profile, NULL, title, to)
+		err = title ? flame_json_write(w->ctx, &list->profile,
+					       &(struct flame_form){ .title = title }, to)
 			    : pprof_write_all(w->ctx, list, n, to);
 	process_profiles_free(list, n);
 	if (to && fclose(to) != 0 && !err)

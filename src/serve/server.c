@@ -113,6 +113,13 @@ static void find_settings(const struct server *s, const struct config *config,
 	if (!settings->listen && !settings->textfile)
 		settings->listen = "127.0.0.1:9464";
 	settings->label_pid |= file->label_pid;
+	settings->profile |= file->profile;
+	if (!settings->memprof) {
+		settings->memprof = file->memprof;
+		settings->memprof_rate = file->memprof_rate;
+	}
+	if (!settings->token_file)
+		settings->token_file = file->token_file;
 }
 
 static bool equal(const char *a, const char *b)
@@ -169,8 +176,16 @@ static int check_change(struct server *s, const struct config *new,
 		return needs_restart(s, new, "hosts");
 	if (s->settings.label_pid != settings->label_pid)
 		return needs_restart(s, new, "label_pid");
-	if ((s->own->memprof || (s->heaps && s->own->control)) && names_programs(s, s->config) &&
-	    !names_programs(s, new)) {
+	if (s->settings.profile != settings->profile)
+		return needs_restart(s, new, "profile");
+	if (s->settings.memprof != settings->memprof ||
+	    (settings->memprof && s->settings.memprof_rate < settings->memprof_rate) ||
+	    (settings->memprof && s->settings.memprof_rate > settings->memprof_rate))
+		return needs_restart(s, new, "memprof");
+	if (!equal(s->settings.token_file, settings->token_file))
+		return needs_restart(s, new, "token_file");
+	if ((s->settings.memprof || (s->heaps && s->own->control)) &&
+	    names_programs(s, s->config) && !names_programs(s, new)) {
 		const int err = ctx_error(s->ctx, -EINVAL,
 					  "cannot be left out without a restart: Gc.Memprof runs "
 					  "only in programs that are named");
@@ -345,7 +360,7 @@ static void renew_textfile(struct server *s)
  */
 static void follow_heaps(struct server *s)
 {
-	if (s->own->memprof || profiling_runs(s->heaps))
+	if (s->settings.memprof || profiling_runs(s->heaps))
 		watch_leave_probes(s->watch, MEMPROF_PROBES);
 	profiling_follow(s->heaps, s->watch);
 }
@@ -525,7 +540,67 @@ static void raise_fd_limit(void)
 /* Return true if the server offers anything that requires the token. */
 static bool has_token(const struct server *s)
 {
-	return s->own->control || s->own->profile || s->own->memprof;
+	return s->own->control || s->settings.profile || s->settings.memprof;
+}
+
+/*
+ * Return what requires the token, as the user has written it: an option, or the key "profile" or
+ * "memprof" of the file, in quotes.
+ */
+static const char *token_reason(const struct server *s)
+{
+	const struct serve_settings *given = &s->own->settings;
+
+	if (s->own->control)
+		return "--control";
+	if (s->settings.profile)
+		return given->profile ? "--profile" : "'profile'";
+	return given->memprof ? "--memprof" : "'memprof'";
+}
+
+/* Return -EINVAL with the message that something requires the token, but no port is opened. */
+static int lacks_listen(const struct server *s)
+{
+	const char *reason = token_reason(s);
+	const bool is_key = *reason == '\'';
+	const int err = ctx_error(s->ctx, -EINVAL, "%s requires %s", reason,
+				  is_key ? "'listen'" : "--listen");
+
+	if (is_key)
+		config_blame(s->ctx, s->config, s->settings.profile ? "profile" : "memprof");
+	return err;
+}
+
+/* Check that the token, if there is a file for it, has a use, and that the programs are named. */
+static int check_settings(const struct server *s)
+{
+	int err = 0;
+
+	if (s->settings.token_file && !has_token(s)) {
+		if (s->own->settings.token_file)
+			return ctx_error(s->ctx, -EINVAL,
+					 "--token-file requires --control, --profile or --memprof");
+		err = ctx_error(s->ctx, -EINVAL,
+				"requires 'profile', 'memprof' or the option --control");
+		config_blame(s->ctx, s->config, "token_file");
+	}
+	if (!err && s->settings.memprof && !names_programs(s, s->config)) {
+		err = ctx_error(s->ctx, -EINVAL, "not given: %s is for programs that are named",
+				s->own->settings.memprof ? "--memprof" : "'memprof'");
+		config_blame(s->ctx, s->config, "targets");
+	}
+	return err;
+}
+
+/* Choose the token, or read it from its file. */
+static int start_auth(struct server *s)
+{
+	const char *file = s->settings.token_file;
+	const int err = auth_init(s->ctx, &s->hosts, file, &s->auth);
+
+	if (err && file && s->config && s->config->settings.token_file == file)
+		config_blame(s->ctx, s->config, "token_file");
+	return err;
 }
 
 /*
@@ -543,7 +618,7 @@ static int start_front(struct server *s)
 		return ctx_no_memory(s->ctx);
 	err = front_start(s->ctx, &s->listener, &s->hosts, &s->front);
 	if (!err && has_token(s))
-		err = auth_init(s->ctx, &s->hosts, s->own->token_file, &s->auth);
+		err = start_auth(s);
 	if (s->own->control)
 		s->control = &s->auth;
 	return err;
@@ -556,17 +631,15 @@ static int start_front(struct server *s)
 static int open_listener(struct server *s)
 {
 	const char *address = s->settings.listen;
-	const char *option = s->own->control ? "control" : s->own->profile ? "profile" : "memprof";
 	int err;
 
 	if (!address)
-		return has_token(s) ? ctx_error(s->ctx, -EINVAL, "--%s requires --listen", option)
-				    : 0;
+		return has_token(s) ? lacks_listen(s) : 0;
 	err = listen_open(s->ctx, address, &s->listener);
 	if (!err && has_token(s) && !s->listener.is_loopback)
 		err = ctx_error(s->ctx, -EINVAL,
-				"--%s: %s: not a loopback address, so other machines could %s",
-				option, address,
+				"%s: %s: not a loopback address, so other machines could %s",
+				token_reason(s), address,
 				s->own->control ? "switch probes" : "profile programs");
 	if (err && s->config && s->config->settings.listen == address)
 		config_blame(s->ctx, s->config, "listen");
@@ -595,7 +668,7 @@ static int open_port(struct server *s)
 	err = front_go(s->ctx, s->front);
 	if (!err)
 		err = add_fd(s, front_fd(s->front), "epoll");
-	if (!err && has_token(s) && !s->own->token_file)
+	if (!err && has_token(s) && !s->settings.token_file)
 		say("serving http://%s/#token=%s", s->listener.name, s->auth.token);
 	else if (!err)
 		say("serving http://%s/", s->listener.name);
@@ -630,11 +703,11 @@ static int start_heaps(struct server *s)
 	const bool may_start = s->own->control && names_programs(s, s->config);
 	const struct profiling_settings settings = {
 		.child = heap_child,
-		.rate = s->own->memprof ? s->own->memprof_rate : MEMPROF_USUAL_RATE,
+		.rate = s->settings.memprof ? s->settings.memprof_rate : MEMPROF_USUAL_RATE,
 		.auth = &s->auth,
 		.counts = &s->counts,
 		.epoll_fd = s->epoll_fd,
-		.starts_later = !s->own->memprof,
+		.starts_later = !s->settings.memprof,
 		.forbidden =
 			may_start ? NULL : "Gc.Memprof does not run, and requests may not start it",
 		.hint = may_start
@@ -660,12 +733,9 @@ static int set_up_server(struct server *s)
 	raise_fd_limit();
 	if (!err && s->own->config)
 		err = config_read(s->ctx, s->own->config, s->signal_fd, &s->config);
-	if (!err && s->own->memprof && !names_programs(s, s->config)) {
-		err = ctx_error(s->ctx, -EINVAL,
-				"not given: --memprof is for programs that are named");
-		config_blame(s->ctx, s->config, "targets");
-	}
 	find_settings(s, s->config, &s->settings);
+	if (!err)
+		err = check_settings(s);
 	if (!err)
 		err = open_listener(s);
 	if (err)
@@ -685,9 +755,9 @@ static int set_up_server(struct server *s)
 		err = add_timer(s, s->options->interval_ns, &s->textfile_fd);
 	if (!err)
 		say_budget(s);
-	if (!err && s->own->profile)
+	if (!err && s->settings.profile)
 		err = start_profiling(s);
-	if (!err && (s->own->profile || s->own->memprof))
+	if (!err && (s->settings.profile || s->settings.memprof))
 		err = start_heaps(s);
 	if (!err)
 		err = open_port(s);

@@ -16,9 +16,7 @@
 struct serve_options {
 	struct serve_settings settings; /* take precedence over the configuration */
 	const char *config;		/* the configuration file; NULL: not given */
-	const char *token_file;		/* NULL: choose a random token */
-	bool control, profile, memprof;
-	double memprof_rate; /* samples per word, with `memprof` */
+	bool control;
 };
 
 /* Serve until SIGINT or SIGTERM. Return an exit code. */

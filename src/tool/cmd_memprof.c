@@ -809,7 +809,7 @@ static int stop(struct memprof_run *r)
 
 static int write_html(struct ocp_ctx *ctx, const void *data, FILE *to)
 {
-	return html_write(ctx, data, "words", to);
+	return html_write(ctx, data, &(struct flame_form){ .title = "words" }, to);
 }
 
 static int write_blocks_pprof(struct ocp_ctx *ctx, const void *data, FILE *to)

@@ -40,7 +40,7 @@ struct profile_report {
 	const char *title;	  /* title of the HTML page */
 	bool quiet;
 	bool by_leaf;		/* in tables, words belong to the innermost functions */
-	bool is_unfolded;	/* in tables, functions of libraries are not folded */
+	bool is_unfolded;	/* in tables and on the page, functions are not folded */
 	struct profile *before; /* older profile to compare with; NULL: none */
 	double fail_above;	/* points; negative: growth is no failure */
 	char *failure;		/* set to a message if a function has grown too much */
@@ -50,15 +50,15 @@ struct profile_report {
 struct page {
 	const struct profile *profile;
 	const struct profile_diff *diff; /* NULL: no comparison */
-	const char *title;
+	struct flame_form form;
 };
 
 static int write_html(struct ocp_ctx *ctx, const void *data, FILE *to)
 {
 	const struct page *page = data;
 
-	return page->diff ? html_write_diff(ctx, page->diff, page->title, to)
-			  : html_write(ctx, page->profile, page->title, to);
+	return page->diff ? html_write_diff(ctx, page->diff, &page->form, to)
+			  : html_write(ctx, page->profile, &page->form, to);
 }
 
 static int write_page_pprof(struct ocp_ctx *ctx, const void *data, FILE *to)
@@ -66,6 +66,11 @@ static int write_page_pprof(struct ocp_ctx *ctx, const void *data, FILE *to)
 	const struct page *page = data;
 
 	return pprof_write(ctx, page->profile, to);
+}
+
+static struct flame_form form_of(const struct profile_report *report)
+{
+	return (struct flame_form){ .title = report->title, .is_unfolded = report->is_unfolded };
 }
 
 static int write_files(struct ocp_ctx *ctx, const struct profile_report *report,
@@ -119,18 +124,24 @@ static int print_profile(struct ocp_ctx *ctx, const struct profile_report *repor
 
 /*
  * Print the comparison as a table. Fold recursions first, so that stacks that differ only in the
- * depth of a recursion become one stack.
+ * depth of a recursion become one stack, and libraries, unless IS_UNFOLDED.
  */
-static int print_diff_table(struct ocp_ctx *ctx, struct profile *before, struct profile *now)
+static int print_diff_table(struct ocp_ctx *ctx, struct profile *before, struct profile *now,
+			    bool is_unfolded)
 {
+	char libraries[FOLDED_TEXT_BYTES] = "";
 	struct profile_diff diff;
 	int err;
 
+	if (!is_unfolded) {
+		profile_fold_libraries(before, libraries);
+		profile_fold_libraries(now, libraries);
+	}
 	profile_fold_repeats(before);
 	profile_fold_repeats(now);
 	err = profile_diff_make(ctx, before, now, &diff);
 	if (!err) {
-		profile_diff_print_table(&diff);
+		profile_diff_print_table(&diff, libraries);
 		profile_diff_free(&diff);
 	}
 	return err;
@@ -185,7 +196,7 @@ static int report_diff(struct ocp_ctx *ctx, struct profile_report *report, struc
 		return err;
 	err = check_growth(ctx, report, &diff);
 	if (!err)
-		err = write_files(ctx, report, &(struct page){ profile, &diff, report->title });
+		err = write_files(ctx, report, &(struct page){ profile, &diff, form_of(report) });
 	if (!err && report->form == PROFILE_JSON)
 		profile_diff_print_json(&diff);
 	else if (!err && report->form == PROFILE_FOLDED)
@@ -193,7 +204,7 @@ static int report_diff(struct ocp_ctx *ctx, struct profile_report *report, struc
 	profile_diff_free(&diff);
 	return err || report->form != PROFILE_TABLE
 		       ? err
-		       : print_diff_table(ctx, report->before, profile);
+		       : print_diff_table(ctx, report->before, profile, report->is_unfolded);
 }
 
 /* Write the files, then the standard output. This changes PROFILE. */
@@ -204,7 +215,7 @@ static int profile_report(struct ocp_ctx *ctx, struct profile_report *report,
 
 	if (report->before)
 		return report_diff(ctx, report, profile);
-	err = write_files(ctx, report, &(struct page){ profile, NULL, report->title });
+	err = write_files(ctx, report, &(struct page){ profile, NULL, form_of(report) });
 	return err ? err : print_profile(ctx, report, profile);
 }
 
@@ -436,8 +447,8 @@ static int check_options(const struct options *options, const struct profile_opt
 	if (own->by_leaf &&
 	    (own->spec.kind != PROFILE_WORDS || own->folded || options->json || own->diff))
 		return say_usage(&command_profile, "--leaf: only for the table of --alloc");
-	if (own->is_unfolded && (own->folded || options->json || own->diff))
-		return say_usage(&command_profile, "--unfold: only for the table");
+	if (own->is_unfolded && (own->folded || options->json) && !own->html)
+		return say_usage(&command_profile, "--unfold: only for the table and for --html");
 	if (own->spec.keeps_idle && own->spec.kind != PROFILE_WAITS)
 		return say_usage(&command_profile, "--idle: only for --off-cpu");
 	if (options->n_args)
@@ -759,6 +770,8 @@ static int profile_with(struct options *options, const struct profile_options *o
 	struct session session;
 	int err, code;
 
+	/* The other outputs do not show who released a lock. */
+	s.spec.finds_releases = own->spec.kind == PROFILE_WAITS && !own->folded && !own->diff;
 	s.spec.pid = options->pid;
 	s.spec.exe = options->exe;
 	progress_begin(options, "reading");

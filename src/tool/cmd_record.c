@@ -363,7 +363,8 @@ static size_t trace_forms(const struct options *options, struct trace_form forms
 		forms[n++] = (struct trace_form){ options->output, perfetto_write,
 						  "ui.perfetto.dev opens it" };
 	if (own->html)
-		forms[n++] = (struct trace_form){ own->html, page_write, "a browser opens it" };
+		forms[n++] =
+			(struct trace_form){ own->html, timeline_page_write, "a browser opens it" };
 	return n;
 }
 

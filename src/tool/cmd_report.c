@@ -8,11 +8,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "cli/progress.h"
 #include "cli/session.h"
 #include "process/process_kind.h"
 #include "tool/overview.h"
+#include "tool/profile_files.h"
 
 enum {
 	CHECK_NS = 25 * 1000 * 1000,
@@ -37,6 +39,56 @@ static enum ending check_overview(void *data)
 {
 	overview_check(data);
 	return NOT_ENDED;
+}
+
+/* The options of `report` alone. */
+struct report_options {
+	const char *html; /* file to write; NULL: none */
+};
+
+static int set_report_option(const struct command *command, struct options *options,
+			     const char *name, const char *value)
+{
+	static struct report_options own;
+
+	options->own = &own;
+	return profile_file_set(command, name, value, &own.html);
+}
+
+/* Return the file of --html; NULL: not given. */
+static const char *html_of(const struct options *options)
+{
+	const struct report_options *own = options->own;
+
+	return own ? own->html : NULL;
+}
+
+static int write_report_page(struct ocp_ctx *ctx, const void *data, FILE *to)
+{
+	return overview_write_page(ctx, data, to);
+}
+
+/*
+ * Write the file of --html, then the standard output, which has the report also if the file cannot
+ * be written.
+ */
+static int print_overview(const struct options *options, const struct overview *overview)
+{
+	const char *html = html_of(options);
+	int code = EXIT_DONE, err = 0;
+
+	if (html)
+		err = profile_file_write(options->ctx, html, write_report_page, overview);
+	if (err)
+		code = say_error(options->ctx, err);
+	else if (html && !options->quiet)
+		say("%s: written", html);
+	err = 0;
+	if (options->json)
+		overview_print_json(overview);
+	else
+		err = overview_print_text(options->ctx, overview);
+	return err ? say_error(options->ctx, err) : code;
 }
 
 static int measure_and_print(struct options *options, struct session *session,
@@ -65,11 +117,7 @@ static int measure_and_print(struct options *options, struct session *session,
 	progress_begin(options, "naming the functions of");
 	overview_read(meters, &overview);
 	progress_end();
-	if (options->json)
-		overview_print_json(&overview);
-	else
-		overview_print_text(&overview);
-	return EXIT_DONE;
+	return print_overview(options, &overview);
 }
 
 static int run_report(struct options *options)
@@ -81,6 +129,9 @@ static int run_report(struct options *options)
 
 	if (!options->pid)
 		return say_usage(&command_report, "-pid or --exe is required");
+	err = profile_file_check(options->ctx, html_of(options));
+	if (err)
+		return say_error(options->ctx, err);
 	progress_begin(options, "reading");
 	err = overview_open(options, &meters);
 	code = err ? say_error(options->ctx, err) : session_open(&session, &options->pid, 1);
@@ -97,4 +148,5 @@ const struct command command_report = {
 	.help = &help_report,
 	.takes_running = true,
 	.run = run_report,
+	.set_own = set_report_option,
 };

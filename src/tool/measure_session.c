@@ -366,6 +366,7 @@ static void write_report(struct measure_session *s, const struct ocp_sample *sam
 		.prints = s->options->request.printed.n != 0,
 		.n_printed = s->n_printed,
 		.has_slow = s->options->request.has_slower,
+		.is_outermost = s->options->request.is_outermost,
 		.n_slow = s->n_slow,
 		.stacks = stacks,
 		.data = s->writer_data,
@@ -594,8 +595,12 @@ static int finish_measuring(struct measure_session *s)
 		say("warning: %s", ocp_error(s->options->ctx));
 	if (s->err || read_sample(s, &sample))
 		return say_error(s->options->ctx, s->err);
-	if (has_stacks)
+	if (has_stacks || s->options->request.is_outermost)
 		s->err = meter_read_stacks(s->meter, &stacks);
+	if (stacks.unknown_calls)
+		say("warning: %" PRIu64 " call%s not counted: the stack lacks callers, so it is "
+		    "unknown whether the call is outermost",
+		    stacks.unknown_calls, stacks.unknown_calls == 1 ? " is" : "s are");
 	if (!s->err)
 		write_report(s, sample, ocp_sample_time_ns(sample), true,
 			     has_stacks ? &stacks : NULL);

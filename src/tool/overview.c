@@ -94,6 +94,7 @@ struct overview_meters {
 	double hits_cost_ns;
 	int64_t hits_start_cpu_ns; /* the CPU time of the process at the attach */
 	int64_t start_ns, stop_ns, renewed_ns;
+	int64_t wall_ns; /* the start, since 1970 */
 	int64_t start_cpu_ns, cpu_ns;
 };
 
@@ -484,6 +485,7 @@ void overview_start(struct overview_meters *m)
 	start_sampler(&m->samplers[PROFILE_CPU]);
 	start_sampler(&m->samplers[PROFILE_WAITS]);
 	m->start_ns = session_now_ns();
+	m->wall_ns = clock_ns(CLOCK_REALTIME);
 	m->start_cpu_ns = m->cpu_ns = clock_process_cpu_ns(m->options->pid);
 	m->stop_ns = m->start_ns;
 	read_gauges_now(m);
@@ -539,6 +541,7 @@ void overview_read(struct overview_meters *m, struct overview *overview)
 		.pid = m->options->pid,
 		.exe = ocp_process_exe(m->proc),
 		.threads = m->threads,
+		.wall_ns = m->wall_ns,
 		.span_ns = m->stop_ns - m->start_ns,
 		.cpu_ns = m->start_cpu_ns < 0 ? -1 : m->cpu_ns - m->start_cpu_ns,
 		.cost_ns = m->hits_cost_ns,

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 #include "cli/cli.h"
 #include "code/runtime.h"
@@ -56,6 +57,7 @@ struct overview {
 	pid_t pid;
 	const char *exe;
 	unsigned long threads;	    /* when they were counted last */
+	int64_t wall_ns;	    /* the start of the report, since 1970 */
 	int64_t span_ns;	    /* how long the CPU time was measured */
 	int64_t cpu_ns;		    /* the CPU time of the process in this time; -1: not known */
 	double cost_ns;		    /* what measuring has cost the process */
@@ -83,8 +85,39 @@ void overview_stop(struct overview_meters *meters);
 void overview_read(struct overview_meters *meters, struct overview *overview);
 void overview_close(struct overview_meters *meters);
 
-/* Print OVERVIEW as text, of 80 columns if names are not too long, or as a JSON object. */
-void overview_print_text(const struct overview *overview);
+static inline double overview_seconds(int64_t ns)
+{
+	return (double)ns / 1e9;
+}
+
+/* Return how many of N events in NS nanoseconds there were in a second. */
+static inline double overview_per_second(double n, int64_t ns)
+{
+	return ns > 0 ? n / overview_seconds(ns) : 0;
+}
+
+/* Return how many cores the program has used on average; 0 if its CPU time is not known. */
+static inline double overview_cpu_cores(const struct overview *o)
+{
+	return o->cpu_ns < 0 ? 0 : overview_per_second(overview_seconds(o->cpu_ns), o->span_ns);
+}
+
+/* Return the words that were allocated. Minor and major words both have the promoted ones. */
+static inline double overview_allocated_words(const struct overview_gauges *gauges)
+{
+	const struct gc_words *now = &gauges->now.words, *first = &gauges->first.words;
+
+	return now->minor - first->minor + now->major - first->major -
+	       (now->promoted - first->promoted);
+}
+
+/*
+ * Print OVERVIEW as text, of 80 columns if names are not too long, or as a JSON object.
+ * overview_print_text() returns 0 or -ENOMEM with a message, and then prints nothing.
+ */
+int overview_print_text(struct ocp_ctx *ctx, const struct overview *overview);
 void overview_print_json(const struct overview *overview);
+/* Write OVERVIEW to TO as a page that needs no other file. Return 0 or an error with a message. */
+int overview_write_page(struct ocp_ctx *ctx, const struct overview *overview, FILE *to);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The files that `profile` and `memprof` write. An existing file is replaced only when the new file
- * is complete. Until then, the new file is called PATH.PID.tmp.
+ * The files that `profile`, `memprof` and `report` write. An existing file is replaced only when
+ * the new file is complete. Until then, the new file is called PATH.PID.tmp.
  */
 #ifndef TOOL_PROFILE_FILES_H
 #define TOOL_PROFILE_FILES_H

@@ -9,6 +9,7 @@
 #include "base/plural.h"
 #include "cli/cli.h"
 #include "profile/folded_writer.h"
+#include "profile/lock_releases.h"
 #include "profile/profile_fold.h"
 #include "profile/wait_kinds.h"
 #include "tool/json.h"
@@ -21,6 +22,8 @@ enum { PROFILE_JSON_VERSION = 1 };
 enum {
 	TOP_FUNCTIONS = 25,
 	TOP_STACKS = 5,
+	TOP_RELEASERS = 5,	/* for each kind of lock */
+	TOP_RELEASE_STACKS = 3, /* for each kind of lock */
 	STACK_LINES = 16,
 	STACK_INDENT = 9, /* the indentation of the frames of a stack */
 	TOP_THREADS = 25,
@@ -110,24 +113,72 @@ static void print_profile_totals(const struct profile *profile)
 		       profile->unsure_words);
 }
 
+static const struct lock_releases *find_releases(const struct profile *profile, enum wait_kind kind)
+{
+	for (size_t i = 0; i < N_LOCK_KINDS && profile->locks; i++)
+		if (profile->locks[i].kind == kind)
+			return &profile->locks[i];
+	return NULL;
+}
+
+/* Print the columns of a row of waits, and what the text that follows is indented by. */
+static void print_waits(const struct profile *profile, const struct wait_sum *sum, const char *gap)
+{
+	char time[TIME_BYTES];
+
+	printf("%6.1f%% %10s %10" PRIu64 "  %s", profile_share(profile, sum->ns),
+	       print_time(time, (double)sum->ns), sum->samples, gap);
+}
+
+/* Print who ended the waits for LOCK, below the row of all of its waits. */
+static int print_releasers(struct ocp_ctx *ctx, const struct profile *profile,
+			   const struct lock_releases *lock)
+{
+	struct lock_releaser *releasers;
+	size_t n;
+	int err = lock_releases_list(ctx, lock, &releasers, &n);
+
+	for (size_t i = 0; i < n && i < TOP_RELEASERS && !err; i++) {
+		print_waits(profile, &releasers[i].sum, "  ");
+		printf("released by %s in ", releasers[i].thread->text);
+		print_text(releasers[i].function->function);
+		putchar('\n');
+	}
+	if (n > TOP_RELEASERS)
+		printf("%31s  and %zu more\n", "", n - TOP_RELEASERS);
+	if (!err && lock->open.samples) {
+		print_waits(profile, &lock->open, "  ");
+		puts("not released before the end");
+	}
+	if (!err && lock->unknown.samples) {
+		print_waits(profile, &lock->unknown, "  ");
+		puts("released by an unknown thread");
+	}
+	free(releasers);
+	return err;
+}
+
 /* Print what the threads have waited for, the longest first. */
-static void print_wait_kinds(const struct profile *profile)
+static int print_wait_kinds(struct ocp_ctx *ctx, const struct profile *profile)
 {
 	struct wait_sum sums[N_WAIT_KINDS];
-	char time[TIME_BYTES];
+	int err = 0;
 
 	wait_kinds_sum(profile, sums);
 	printf("\n%7s %10s %10s  %s\n", "SHARE", "TIME", "WAITS", "FOR");
-	for (;;) {
+	while (!err) {
 		const enum wait_kind longest = wait_kinds_longest(sums);
+		const struct lock_releases *lock = find_releases(profile, longest);
 
 		if (!sums[longest].ns)
 			break;
-		printf("%6.1f%% %10s %10" PRIu64 "  %s\n", profile_share(profile, sums[longest].ns),
-		       print_time(time, (double)sums[longest].ns), sums[longest].samples,
-		       wait_kind_text(longest));
+		print_waits(profile, &sums[longest], "");
+		puts(wait_kind_text(longest));
+		if (lock)
+			err = print_releasers(ctx, profile, lock);
 		sums[longest].ns = 0;
 	}
+	return err;
 }
 
 static void print_source(const struct named_frame *frame)
@@ -251,6 +302,32 @@ void profile_print_collector(const struct profile *profile)
 	puts(")");
 }
 
+/* Print the stacks in which locks of one kind were released. This folds the stacks. */
+static void print_release_stacks(const struct profile *profile, struct lock_releases *lock)
+{
+	struct profile *by = &lock->by;
+
+	if (!by->n)
+		return;
+	printf("\nSTACKS THAT RELEASED %s\n",
+	       lock->kind == WAIT_MUTEX ? "A MUTEX" : "THE LOCK OF THE RUNTIME");
+	profile_fold_repeats(by);
+	for (size_t i = 0; i < by->n && i < TOP_RELEASE_STACKS; i++) {
+		printf("%6.1f%%", profile_share(profile, by->stacks[i].value));
+		print_stack(&by->stacks[i], STACK_INDENT);
+	}
+	if (by->n > TOP_RELEASE_STACKS)
+		printf("  and %zu more\n", by->n - TOP_RELEASE_STACKS);
+}
+
+/* If LIBRARIES are folded, say so. */
+static void print_folded_note(const char *libraries)
+{
+	if (*libraries)
+		printf("functions of a library in a row are one here: %s; --unfold shows them\n",
+		       libraries);
+}
+
 int profile_print_table(struct ocp_ctx *ctx, struct profile *profile,
 			const struct profile_table *table)
 {
@@ -262,18 +339,16 @@ int profile_print_table(struct ocp_ctx *ctx, struct profile *profile,
 		profile_fold_libraries(profile, folded);
 	print_profile_totals(profile);
 	if (profile->kind == PROFILE_WAITS && profile->value)
-		print_wait_kinds(profile);
-	if (profile->n_threads) {
+		err = print_wait_kinds(ctx, profile);
+	if (!err && profile->n_threads) {
 		err = print_threads(ctx, profile, sites);
-	} else if (profile->n) {
+	} else if (!err && profile->n) {
 		putchar('\n');
 		err = print_functions(ctx, profile, NULL, sites, TOP_FUNCTIONS);
 	}
 	if (err)
 		return err;
-	if (*folded)
-		printf("functions of a library in a row are one here: %s; --unfold shows them\n",
-		       folded);
+	print_folded_note(folded);
 	if (profile->n)
 		printf("\nSTACKS\n");
 	profile_fold_repeats(profile);
@@ -283,6 +358,8 @@ int profile_print_table(struct ocp_ctx *ctx, struct profile *profile,
 	}
 	if (profile->n > TOP_STACKS)
 		printf("  and %zu more\n", profile->n - TOP_STACKS);
+	for (size_t i = 0; i < N_LOCK_KINDS && profile->locks; i++)
+		print_release_stacks(profile, &profile->locks[i]);
 	if (profile->kind == PROFILE_CPU)
 		profile_print_collector(profile);
 	return 0;
@@ -323,11 +400,20 @@ static void add_site(struct json_object *to, const struct profile *profile, size
 		json_add_uint(to, "via", site.leaf - first);
 }
 
+static struct json_object *json_of_frames(const struct named_stack *stack)
+{
+	struct json_object *frames = json_object_new_array();
+
+	for (size_t i = profile_stack_first(stack); i < stack->n; i++)
+		json_object_array_add(frames, json_of_frame(stack->frames[i]));
+	return frames;
+}
+
 static struct json_object *json_of_stack(const struct profile *profile, size_t number,
 					 const char *unit)
 {
 	const struct named_stack *stack = &profile->stacks[number];
-	struct json_object *object = json_object_new_object(), *frames = json_object_new_array();
+	struct json_object *object = json_object_new_object();
 	const struct profile_thread *thread = profile_stack_thread(stack);
 
 	if (thread)
@@ -338,9 +424,7 @@ static struct json_object *json_of_stack(const struct profile *profile, size_t n
 		add_site(object, profile, number);
 	if (profile->kind == PROFILE_WAITS)
 		json_add_string(object, "wait", wait_kind_name(wait_kind_of(stack)));
-	for (size_t i = profile_stack_first(stack); i < stack->n; i++)
-		json_object_array_add(frames, json_of_frame(stack->frames[i]));
-	json_object_object_add(object, "frames", frames);
+	json_object_object_add(object, "frames", json_of_frames(stack));
 	return object;
 }
 
@@ -351,6 +435,8 @@ static struct json_object *json_of_losses(const struct profile *profile)
 	json_add_uint(object, "stacks_full", profile->stack_losses.full);
 	json_add_uint(object, "counts_full", profile->losses.counts_full);
 	json_add_uint(object, "waits_full", profile->losses.waits_full);
+	if (profile->locks)
+		json_add_uint(object, "releases_full", profile->losses.releases_full);
 	json_add_uint(object, "collisions", profile->stack_losses.collisions);
 	json_add_uint(object, "busy", profile->stack_losses.ended[WALK_BUSY]);
 	json_add_uint(object, "others", profile->lost_otherwise);
@@ -368,6 +454,15 @@ static struct json_object *json_of_collector(const struct profile *profile)
 	return object;
 }
 
+static struct json_object *json_of_waits(const struct wait_sum *sum)
+{
+	struct json_object *object = json_object_new_object();
+
+	json_add_uint(object, "samples", sum->samples);
+	json_add_uint(object, "ns", sum->ns);
+	return object;
+}
+
 static struct json_object *json_of_wait_kinds(const struct profile *profile)
 {
 	struct json_object *object = json_object_new_object();
@@ -375,10 +470,13 @@ static struct json_object *json_of_wait_kinds(const struct profile *profile)
 
 	wait_kinds_sum(profile, sums);
 	for (size_t i = 0; i < N_WAIT_KINDS; i++) {
-		struct json_object *kind = json_object_new_object();
+		struct json_object *kind = json_of_waits(&sums[i]);
+		const struct lock_releases *lock = find_releases(profile, (enum wait_kind)i);
 
-		json_add_uint(kind, "samples", sums[i].samples);
-		json_add_uint(kind, "ns", sums[i].ns);
+		if (lock) {
+			json_object_object_add(kind, "not_released", json_of_waits(&lock->open));
+			json_object_object_add(kind, "by_unknown", json_of_waits(&lock->unknown));
+		}
 		json_object_object_add(object, wait_kind_name((enum wait_kind)i), kind);
 	}
 	return object;
@@ -393,6 +491,32 @@ void profile_json_waits(struct json_object *root, const struct profile *profile)
 	if (profile->knows_ready)
 		json_add_uint(root, "ready_ns", profile->ready_ns);
 	json_object_object_add(root, "waits", json_of_wait_kinds(profile));
+}
+
+static struct json_object *json_of_release(const struct lock_releases *lock, size_t number)
+{
+	const struct named_stack *stack = &lock->by.stacks[number];
+	const size_t first = profile_stack_first(stack);
+	const struct profile_site site = profile_site_of(&lock->by, number, SITES_OWN);
+	struct json_object *object =
+		json_of_waits(&(struct wait_sum){ .samples = stack->samples, .ns = stack->value });
+
+	json_add_string(object, "wait", wait_kind_name(lock->kind));
+	add_thread(object, profile_stack_thread(stack));
+	json_add_uint(object, "site", site.frame - first);
+	json_object_object_add(object, "frames", json_of_frames(stack));
+	return object;
+}
+
+/* List who has ended waits for locks, the kinds of locks one after the other. */
+static struct json_object *json_of_releases(const struct profile *profile)
+{
+	struct json_object *releases = json_object_new_array();
+
+	for (size_t i = 0; i < N_LOCK_KINDS; i++)
+		for (size_t j = 0; j < profile->locks[i].by.n; j++)
+			json_object_array_add(releases, json_of_release(&profile->locks[i], j));
+	return releases;
 }
 
 int profile_print_json(struct ocp_ctx *ctx, const struct profile *profile)
@@ -430,6 +554,8 @@ int profile_print_json(struct ocp_ctx *ctx, const struct profile *profile)
 	for (size_t i = 0; i < profile->n; i++)
 		json_object_array_add(stacks, json_of_stack(profile, i, unit));
 	json_object_object_add(root, "stacks", stacks);
+	if (profile->locks)
+		json_object_object_add(root, "releases", json_of_releases(profile));
 	json_print(root, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
 	return 0;
 }
@@ -529,11 +655,12 @@ static void print_diff_stacks(const struct profile_diff *diff, bool truncated, c
 		printf("  and %zu more\n", n - TOP_STACKS);
 }
 
-void profile_diff_print_table(const struct profile_diff *diff)
+void profile_diff_print_table(const struct profile_diff *diff, const char *libraries)
 {
 	print_side("old", diff->old_profile);
 	print_side("new", diff->new_profile);
 	print_diff_functions(diff);
+	print_folded_note(libraries);
 	print_diff_stacks(diff, false, "STACKS");
 	print_diff_stacks(diff, true, "STACKS THAT LACK CALLERS");
 	printf(diff->old_samples > 0 && diff->new_samples > 0

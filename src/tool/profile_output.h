@@ -33,9 +33,10 @@ void profile_print_collector(const struct profile *profile);
 
 /*
  * Print the functions and stacks whose shares differ most. The caller must have folded the
- * recursive calls in the stacks of both profiles.
+ * recursive calls in the stacks of both profiles. LIBRARIES names the libraries that the caller has
+ * folded; "": none.
  */
-void profile_diff_print_table(const struct profile_diff *diff);
+void profile_diff_print_table(const struct profile_diff *diff, const char *libraries);
 void profile_diff_print_json(const struct profile_diff *diff);
 /* Print "STACK OLD NEW" for each stack, as difffolded.pl writes it and flamegraph.pl reads it. */
 void profile_diff_print_folded(const struct profile_diff *diff);

@@ -920,7 +920,9 @@ static void print_losses(const struct report *report)
 		printf("%" PRIu64 " %s not followed (map full)\n", losses->children_full,
 		       losses->children_full == 1 ? "child" : "children");
 	if (losses->filtered)
-		print_loss(losses->filtered, "hit", "rejected by the filter");
+		print_loss(losses->filtered, "hit",
+			   report->is_outermost ? "left out by --outermost"
+						: "rejected by the filter");
 	if (losses->filter_mismatches)
 		printf("%" PRIu64 " hit%s with an argument of another type than the filter's: %s\n",
 		       losses->filter_mismatches, losses->filter_mismatches == 1 ? "" : "s",

@@ -39,6 +39,7 @@ struct report {
 	const char *engine_reason;
 	bool prints;			 /* single hits are printed, too (--print) */
 	bool has_slow;			 /* slow pairs are printed, too */
+	bool is_outermost;		 /* only outermost calls count */
 	uint64_t n_slow;		 /* printed slow pairs since the start */
 	uint64_t n_printed;		 /* printed hits since the start */
 	const struct stack_rows *stacks; /* NULL: no stacks are walked, or this is not the total */

@@ -43,14 +43,17 @@ void target_free(struct target *target)
 		source_free(target->sources[i]);
 	for (size_t i = 0; i < target->view.n_probes; i++) {
 		free((char *)target->probes[i].name);
+		labelled_hits_free(&target->probe_records[i]->values);
 		free(target->probe_records[i]);
 	}
 	for (size_t i = 0; i < target->view.n_pairs; i++) {
 		free((char *)target->pairs[i].start);
 		free((char *)target->pairs[i].stop);
+		labelled_times_free(&target->pair_records[i]->values);
 		free(target->pair_records[i]);
 	}
 	target_forgive(target);
+	label_free(&target->label);
 	handlers_free(&target->handlers);
 	collector_free(&target->collector);
 	free(target->sources);
@@ -164,13 +167,19 @@ static int add_new_probes(struct target *target, const struct ocp_sample *sample
 	return err;
 }
 
-static ptrdiff_t find_pair(const struct target *target, const struct ocp_pair *pair)
+ptrdiff_t target_find_pair(const struct target *target, const struct ocp_pair *pair)
 {
 	for (size_t i = 0; i < target->view.n_pairs; i++)
 		if (strcmp(target->pairs[i].start, pair->start) == 0 &&
 		    strcmp(target->pairs[i].stop, pair->stop) == 0)
 			return (ptrdiff_t)i;
 	return -1;
+}
+
+ptrdiff_t target_find_probe(const struct target *target, const char *name)
+{
+	return (ptrdiff_t)SEARCH(i, target->view.n_probes,
+				 strcmp(target->probes[i].name, name) < 0);
 }
 
 static int add_pair_record(struct target *target, const struct ocp_pair *pair)
@@ -202,7 +211,7 @@ static int add_names(struct target *target, const struct ocp_sample *sample)
 	int err = add_new_probes(target, sample);
 
 	for (size_t i = 0; !err && i < ocp_sample_pair_count(sample); i++)
-		if (find_pair(target, ocp_sample_pair(sample, i)) < 0)
+		if (target_find_pair(target, ocp_sample_pair(sample, i)) < 0)
 			err = add_pair_record(target, ocp_sample_pair(sample, i));
 	return err;
 }
@@ -454,7 +463,7 @@ static void add_pairs(struct target *target, const struct ocp_sample *sample)
 {
 	for (size_t i = 0; i < ocp_sample_pair_count(sample); i++) {
 		const struct ocp_pair *part = ocp_sample_pair(sample, i);
-		const ptrdiff_t at = find_pair(target, part);
+		const ptrdiff_t at = target_find_pair(target, part);
 
 		if (at >= 0)
 			add_to_pair(&target->pairs[at].sum, target->pair_records[at]->buckets,
@@ -480,11 +489,12 @@ static void start_from_bases(struct target *target)
 		target->pairs[i].sum.stop = target->pairs[i].stop;
 		target->pairs[i].sum.buckets = record->buckets;
 	}
+	target_reset_labelled(target);
 }
 
 static int add_up_sources(struct target *target)
 {
-	int err = 0, its_err;
+	int err = target_learn_values(target), its_err;
 
 	start_from_bases(target);
 	for (size_t i = 0; i < target->n_sources; i++) {
@@ -494,11 +504,14 @@ static int add_up_sources(struct target *target)
 		add_pairs(target, source->sample);
 		add_sample_losses(&target->view.losses, source->sample);
 		err = err ? err : note_mismatch(target, source->sample);
+		its_err = target_add_labelled(target, source, false);
+		err = err ? err : its_err;
 		target->view.cpu_overhead_seconds +=
 			(double)source->hits * source->cost_per_hit_ns / 1e9;
 		if (source->cost_per_hit_ns > 0)
 			target->view.cost_per_hit_ns = source->cost_per_hit_ns;
 	}
+	target_show_labelled(target);
 	its_err = collect_rows(target);
 	target->view.n_rows = merge_rows(target->rows, target->view.n_rows);
 	return err ? err : its_err;
@@ -546,6 +559,10 @@ int target_end_source(struct target *target, size_t number)
 		err = add_names(target, source->sample);
 	if (!err)
 		err = keep_rows(target, source);
+	if (!err)
+		err = target_learn_values(target);
+	if (!err)
+		err = target_add_labelled(target, source, true);
 	if (err)
 		return err;
 	for (size_t i = 0; i < ocp_sample_probe_count(source->sample); i++) {
@@ -557,7 +574,7 @@ int target_end_source(struct target *target, size_t number)
 	}
 	for (size_t i = 0; i < ocp_sample_pair_count(source->sample); i++) {
 		const struct ocp_pair *part = ocp_sample_pair(source->sample, i);
-		struct pair_record *record = target->pair_records[find_pair(target, part)];
+		struct pair_record *record = target->pair_records[target_find_pair(target, part)];
 
 		add_to_pair(&record->base, record->base_buckets, part);
 		/* The stops of open pairs will not be seen, so the starts become orphans. */

@@ -14,6 +14,7 @@
 #include "look/find.h"
 #include "watch/collector.h"
 #include "watch/handlers.h"
+#include "watch/label.h"
 #include "watch/source.h"
 #include "watch/verdicts.h"
 #include "watch/watch.h"
@@ -28,6 +29,8 @@ enum { QUARTER_RING = WATCH_COLUMNS + 1 };
 struct probe_record {
 	uint64_t base_hits;    /* the sum of the hits of ended sources */
 	uint64_t hits_at_tick; /* value of `hits` at the last tick */
+	struct labelled_hits values;
+	uint64_t base_unsplit; /* like base_hits, for unsplit_hits */
 	bool is_off; /* the counter is switched off, also in sources that are added later */
 	bool is_cut; /* a budget has switched the counter off */
 	/* watch_leave_probes() has switched the counter off before, and will not do it again. */
@@ -46,6 +49,7 @@ struct probe_record {
 struct pair_record {
 	struct ocp_pair base;
 	uint64_t base_buckets[OCP_BUCKETS];
+	struct labelled_times values;
 	/* Sums over ended and current sources; the watch_pair's sum.buckets points here. */
 	uint64_t buckets[OCP_BUCKETS];
 	uint64_t buckets_at_tick[OCP_BUCKETS];
@@ -84,6 +88,7 @@ struct target {
 	struct watch_row *rows;
 	size_t rows_room;
 
+	struct label label;
 	struct handlers handlers;
 	struct collector collector;
 	struct watch_losses base_losses;
@@ -157,6 +162,32 @@ void target_begin_quarter(struct target *target, size_t quarter);
  * reason has changed, log it. Return -ENOMEM or 0.
  */
 int target_set_problem(struct target *target, const char *why);
+
+/* Return the index of the pair that has the start and stop of PAIR, or -1. */
+ptrdiff_t target_find_pair(const struct target *target, const struct ocp_pair *pair);
+/* Return the index of the probe NAME, which must exist. */
+ptrdiff_t target_find_probe(const struct target *target, const char *name);
+
+/* ---- target_label.c -------------------------------------------------------------------------- */
+
+/*
+ * target_set_label(): split the numbers of TARGET, which has no sources yet, by the values of the
+ * argument ARG, as SPEC says; ARG is NULL if they are not to be split. Return 0 or -ENOMEM.
+ * target_has_label() returns true if TARGET splits its numbers in this way.
+ */
+int target_set_label(struct target *target, const struct watch_label_spec *spec, const char *arg);
+bool target_has_label(const struct target *target, const struct watch_label_spec *spec,
+		      const char *arg);
+/* Give rows to the new values in the samples of all sources. Return 0 or -ENOMEM. */
+int target_learn_values(struct target *target);
+/*
+ * target_reset_labelled() sets the numbers that are split by value to the sums over ended sources,
+ * target_add_labelled() adds those of SOURCE, and target_show_labelled() puts them into the view.
+ * IS_FINAL: SOURCE ends, so that the sums over ended sources change, too.
+ */
+void target_reset_labelled(struct target *target);
+int target_add_labelled(struct target *target, const struct source *source, bool is_final);
+void target_show_labelled(struct target *target);
 
 /* ---- the targets of a watch ------------------------------------------------------------------ */
 

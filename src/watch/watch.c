@@ -478,6 +478,14 @@ static struct watch_rule *find_rule(const struct watch *watch, const struct watc
 	return NULL;
 }
 
+static bool has_equal_label(const struct watch_rule *a, const struct watch_rule *b)
+{
+	if (!a->request->by || !b->request->by)
+		return !a->request->by && !b->request->by;
+	return strcmp(a->request->by, b->request->by) == 0 &&
+	       strcmp(a->label.name, b->label.name) == 0 && a->label.limit == b->label.limit;
+}
+
 /*
  * Return -EINVAL if RULE and a rule of CHANGE would measure the same process (a rule for a file
  * measures all its processes), or if one of the two rules watches all programs.
@@ -497,6 +505,11 @@ static int check_rule(struct ocp_ctx *ctx, const struct rule_change *change,
 			return ctx_error(ctx, -EINVAL, "%s: given twice", rule->exe);
 		if (rule->pid == other->pid)
 			return ctx_error(ctx, -EINVAL, "pid %d: given twice", (int)rule->pid);
+		if (!has_equal_label(rule, other))
+			return ctx_error(ctx, -EINVAL,
+					 "groups by another argument, label or limit than pid %d, "
+					 "which runs the same program",
+					 (int)other->pid);
 	}
 	return 0;
 }
@@ -582,6 +595,30 @@ static int begin_inside(struct watch *watch, struct watch_rule *rule)
 	return watch_rule_follow(rule, &watch->targets, clock_ns(CLOCK_MONOTONIC));
 }
 
+/*
+ * Set the target of RULE, which is new. If the target splits its numbers in another way than RULE
+ * demands, replace it by a new one, whose totals start at 0. All rules of the old target have
+ * ended, since the rules of a target have the same label.
+ */
+static int get_target(struct watch *watch, struct watch_rule *rule)
+{
+	const char *arg = rule->request->by;
+	struct target *old = targets_find(&watch->targets, rule->exe, &rule->container);
+	int err;
+
+	if (old && target_has_label(old, &rule->label, arg)) {
+		rule->target = old;
+		return 0;
+	}
+	for (size_t i = 0; old && i < watch->targets.n; i++)
+		if (watch->targets.list[i] == old) {
+			targets_remove(&watch->targets, i);
+			break;
+		}
+	err = targets_get(&watch->targets, rule->exe, &rule->container, &rule->target);
+	return err ? err : target_set_label(rule->target, &rule->label, arg);
+}
+
 /* Begin RULE. If its target has a problem because of an earlier rule, clear that problem. */
 static int begin_rule(struct watch *watch, struct watch_rule *rule)
 {
@@ -589,7 +626,7 @@ static int begin_rule(struct watch *watch, struct watch_rule *rule)
 
 	if (!rule->exe)
 		return begin_search(watch);
-	err = targets_get(&watch->targets, rule->exe, &rule->container, &rule->target);
+	err = get_target(watch, rule);
 	if (err)
 		return err;
 	err = watch_forgive(watch, rule->target);

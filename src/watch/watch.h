@@ -52,6 +52,16 @@ enum watch_span {
 
 struct watch;
 
+/* How many values of an argument a program may have as values of a label. */
+enum { WATCH_LABEL_LIMIT = 100, WATCH_LABEL_MOST = 4096 };
+
+/* The label whose values are those of the argument measure_request.by. */
+struct watch_label_spec {
+	const char *name; /* NULL: the request does not group by an argument */
+	/* How many values are told apart, 1 to WATCH_LABEL_MOST. All others count together. */
+	size_t limit;
+};
+
 /* One thing to watch. */
 struct watch_spec {
 	const char *exe; /* watch every process of this file, now or later; NULL: see `pid` */
@@ -75,6 +85,12 @@ struct watch_spec {
 	 * never moves because of the budget.
 	 */
 	enum engine_choice engine;
+	/*
+	 * Set if the request groups by an argument. Specs of the same program must have the same
+	 * label, and the same argument. If these change, the totals of the program start again at
+	 * 0: values would otherwise get rows that lack their earlier hits.
+	 */
+	struct watch_label_spec label;
 };
 
 /* The engines that measure the processes of a target: a set of bits. */
@@ -92,6 +108,35 @@ static inline const char *watch_engine_name(enum watch_engine engine)
 
 	return names[engine];
 }
+
+/* The values of the argument by which the numbers of a target are split. */
+struct watch_label {
+	const char *name;
+	size_t limit; /* maximum number of values, without WATCH_OTHER */
+	/*
+	 * Texts in UTF-8, all different, in the order in which the values were found.
+	 * [WATCH_OTHER] is "other": all values for which there is no room, or which are neither
+	 * numbers nor strings.
+	 */
+	const char *const *values;
+	size_t n_values;
+};
+
+enum { WATCH_OTHER = 0 };
+
+/* The hits of a probe with one value. `hits` never decreases. */
+struct watch_value_hits {
+	size_t value; /* an index in watch_label.values */
+	uint64_t hits;
+	uint64_t base; /* the part of `hits` that comes from ended sources */
+};
+
+/* The times of a pair with one value. They never decrease. */
+struct watch_value_times {
+	size_t value; /* an index in watch_label.values */
+	uint64_t count, sum_ns;
+	const uint64_t *buckets; /* OCP_BUCKETS counts */
+};
 
 enum watch_handler {
 	WATCH_HANDLER_UNKNOWN, /* no process runs, or no process can be read */
@@ -111,6 +156,18 @@ struct watch_probe {
 	enum watch_handler handler;
 	size_t n_enabled;		    /* number of processes in which the handlers are on */
 	size_t n_uses, n_uses_without_site; /* as in struct ocp_probe_hits */
+	/*
+	 * The hits by the values of the label, sorted by value. No values: no process has groups
+	 * for the probe, for example because the probe lacks the argument.
+	 */
+	const struct watch_value_hits *values;
+	size_t n_values;
+	/*
+	 * If there are values: processes of another file may lack the argument. Their hits are not
+	 * split. `unsplit_hits` never decreases.
+	 */
+	bool has_unsplit;
+	uint64_t unsplit_hits;
 };
 
 struct watch_pair {
@@ -119,6 +176,9 @@ struct watch_pair {
 	struct ocp_pair sum;
 	double rate;		 /* pairs per second in the last tick; NAN: unknown */
 	uint64_t p50_ns, p99_ns; /* quantiles of the last minute; 0: no pairs */
+	/* The times by the values of the label, sorted by value; no values: there is no label. */
+	const struct watch_value_times *values;
+	size_t n_values;
 };
 
 /* Hits split by process, if requested. */
@@ -133,6 +193,11 @@ struct watch_losses {
 	uint64_t pair_map_full, pair_not_keyed, rows_full, children_full;
 	/* Hits in which an argument has another type than the filter compares it with. */
 	uint64_t filter_mismatches;
+	/*
+	 * Hits, and times of pairs, that count as WATCH_OTHER because the argument is neither a
+	 * number nor a string, or cannot be read.
+	 */
+	uint64_t unreadable_values;
 };
 
 /*
@@ -185,6 +250,7 @@ struct watch_target {
 	struct watch_losses losses;
 	/* Describes the first filter mismatch; NULL: there was none. */
 	const char *filter_mismatch;
+	const struct watch_label *label;  /* NULL: the numbers are not split by an argument */
 	const struct watch_probe *probes; /* sorted by name */
 	size_t n_probes;
 	const struct watch_pair *pairs; /* in the order of the request */

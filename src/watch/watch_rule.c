@@ -188,6 +188,7 @@ void watch_rule_free(struct watch_rule *rule)
 	free(rule->hidden.pids);
 	if (rule->foreign_file >= 0)
 		close(rule->foreign_file);
+	free((char *)rule->label.name);
 	free(rule->exe);
 	free(rule);
 }
@@ -314,6 +315,29 @@ static bool is_waited_for(const struct watch_spec *spec)
 	return spec->may_be_missing && !spec->pid && stat(spec->exe, &st) != 0 && errno == ENOENT;
 }
 
+/* Copy the label of SPEC. -EINVAL if hits cannot be split as SPEC demands. */
+static int take_label(struct watch_rule *rule, const struct targets *targets,
+		      const struct watch_spec *spec)
+{
+	if (!spec->request->by)
+		return 0;
+	if (targets->by_process)
+		return ctx_error(targets->ctx, -EINVAL,
+				 "hits are split by the value of an argument or by process "
+				 "(label_pid), not by both");
+	rule->label.limit = spec->label.limit;
+	rule->label.name = strdup(spec->label.name);
+	return rule->label.name ? 0 : ctx_no_memory(targets->ctx);
+}
+
+static bool is_label_equal(const struct watch_rule *rule, const struct watch_spec *spec)
+{
+	if (!rule->label.name || !spec->request->by)
+		return !rule->label.name && !spec->request->by;
+	return rule->label.limit == spec->label.limit &&
+	       strcmp(rule->label.name, spec->label.name) == 0;
+}
+
 int watch_rule_new(struct targets *targets, const struct watch_spec *spec, struct watch_rule **out)
 {
 	struct ocp_ctx *ctx = targets->ctx;
@@ -325,7 +349,9 @@ int watch_rule_new(struct targets *targets, const struct watch_spec *spec, struc
 	rule->foreign_file = -1;
 	rule->pid = spec->pid;
 	rule->request = measure_request_copy(spec->request);
-	err = rule->request ? watch_rule_choose_engine(rule, targets, spec) : ctx_no_memory(ctx);
+	err = rule->request ? take_label(rule, targets, spec) : ctx_no_memory(ctx);
+	if (!err)
+		err = watch_rule_choose_engine(rule, targets, spec);
 	if (!err && !spec->pid && !spec->exe) {
 		err = measure_request_has_code(rule->request)
 			      ? ctx_error(ctx, -EINVAL,
@@ -350,7 +376,7 @@ bool watch_rule_is_for(const struct watch_rule *rule, const struct watch_spec *s
 	bool is_it;
 
 	if (rule->pid != spec->pid || rule->engine != spec->engine ||
-	    !measure_request_equal(rule->request, spec->request))
+	    !measure_request_equal(rule->request, spec->request) || !is_label_equal(rule, spec))
 		return false;
 	if (spec->pid || !spec->exe || !rule->exe)
 		return spec->pid || (!spec->exe && !rule->exe);

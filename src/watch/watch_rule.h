@@ -37,6 +37,7 @@ struct watch_rule {
 	 */
 	int foreign_file;
 	struct measure_request *request;
+	struct watch_label_spec label; /* the name is a copy */
 	enum engine_choice engine;
 	bool is_inside;	  /* the rule measures with the engine `inside` now */
 	bool was_refused; /* with ENGINE_AUTO: the engine `inside` has refused a process */

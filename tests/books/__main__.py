@@ -18,6 +18,7 @@ MODULES = {
     "names": "demangled",
     "frames": "tables backtraces line_numbers",
     "memprof": "events",
+    "labels": "routes never_fall",
 }
 
 

@@ -109,7 +109,7 @@ class Uses:
                 self.at += 1
                 labels = [t for _, t in self.names_until(")") if t != ","]
                 self.lists.append((text, labels, len(self.metrics)))
-                self.is_grouped |= text == "by"
+                self.is_grouped |= text == "by" and not self.metrics
         elif text in WORDS:
             pass
         elif self.peek() == "(" or self.peek() in ("by", "without"):

@@ -31,7 +31,8 @@ test_what_is_installed() {
 	eq "$(ls share/doc/ocaml-probes)" "$(cd "$ROOT" && printf '%s\n' LICENSE README.md .github/*.md | sed 's|.*/||' | sort)"
 	eq "$(ls include share/ocaml-probes share/man/man1 share/zsh/site-functions share/bash-completion/completions \
 		lib/systemd/system lib/pkgconfig | xargs)" \
-		"include: ocaml_probes.h ocaml_probes_measure.h lib/pkgconfig: ocaml_probes.pc lib/systemd/system: ocaml-probes-serve.service share/bash-completion/completions: some-tool share/man/man1: page.1 share/ocaml-probes: alerts.yml grafana.json installed prometheus.yml serve.json share/zsh/site-functions: _some-tool"
+		"include: ocaml_probes.h ocaml_probes_measure.h lib/pkgconfig: ocaml_probes.pc lib/systemd/system: ocaml-probes-serve.service share/bash-completion/completions: some-tool share/man/man1: page.1 share/ocaml-probes: alerts.yml grafana.json installed prometheus.yml schemas serve.json share/zsh/site-functions: _some-tool"
+	eq "$(ls share/ocaml-probes/schemas)" "$(ls "$ROOT/tools/schemas")" "schemas"
 	eq "$(find . -type f ! -perm -444 -o -type f -perm /022)" "" "files with other modes"
 	eq "$(grep -rlF "$root" . || :)" "" "files that name DESTDIR"
 	matches "$(<lib/systemd/system/ocaml-probes-serve.service)" 'ExecStart=/opt/probes/bin/ocaml-probes serve'

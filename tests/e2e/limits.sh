@@ -109,6 +109,8 @@ full_disk() {
 		THERE=$(find "$SMALL" -type f -printf '%f ')
 		check_full "$SMALL/new.html: cannot write the profile" profile -pid "$TARGET" --for 50ms --html "$SMALL/new.html"
 		check_full "$SMALL/old.html: cannot write the profile" profile -pid "$TARGET" --for 50ms --html "$SMALL/old.html"
+		check_full "$SMALL/old.html: cannot write the report" report -pid "$TARGET" --for 50ms --html "$SMALL/old.html"
+		finds '^this report has cost ' "$TMP/out"
 		eq "$(<"$SMALL/old.html")" old "the old file"
 	done
 	head -c 12288 /dev/zero >"$SMALL/fill"

@@ -265,6 +265,27 @@ print(*(row["mismatched"] for row in rows if row["kind"] == "pair"))' "$TMP/out.
 	quit_target
 }
 
+# The page has the folded graph, too, and shows it first without --unfold; pprof and the folded form have all.
+check_page() {
+	local flag
+	for flag in -q --unfold; do
+		"$TOOL" profile -pid "$TARGET" --off-cpu --engine ptrace --for 10ms --folded --html "$TMP/page.html" --pprof "$TMP/pprof" \
+			"$flag" >"$TMP/folded" 2>"$TMP/err" || fail "$(<"$TMP/err")"
+		finds 'Lwt_main\.run' "$TMP/folded"
+		eq "$(grep -c '\[Lwt\]' "$TMP/folded" || :)" 0 "$(<"$TMP/folded")"
+		eq "$(zcat "$TMP/pprof" | grep -ac '\[Lwt\]' || :)" 0 "pprof"
+		holds python3 - "$TMP/page.html" "$flag" <<'PY'
+import json, sys
+data = json.loads(open(sys.argv[1]).read().split('id="data">')[1].split("</script>")[0])
+names = lambda graph: {data["frames"][number][0] for stack in graph["stacks"] for number in stack[2:]}
+assert data["profile"].get("unfolded", False) == (sys.argv[2] == "--unfold"), data["profile"]
+assert data["folded"]["libraries"] == "[Lwt]", data["folded"]
+assert "Lwt_main.run" in names(data) and "[Lwt]" not in names(data), data
+assert "[Lwt]" in names(data["folded"]) and "Lwt_main.run" not in names(data["folded"]), data
+PY
+	done
+}
+
 # The functions of Lwt are one row, and one frame of a stack; --unfold shows each.
 test_folded() {
 	ocamlfind query lwt.unix >/dev/null 2>&1 || skip "liblwt-ocaml-dev is missing"
@@ -284,7 +305,8 @@ test_folded() {
 	eq "$(grep -c 'Lwt_main\.' "$TMP/folded" || :)" 0 "$(<"$TMP/folded")"
 	eq "$(grep -c '\[Lwt\]' "$TMP/unfolded" || :)" 0 "$(<"$TMP/unfolded")"
 	finds 'Lwt_main.run' "$TMP/unfolded"
-	check_error 2 'profile: --unfold: only for the table$' profile -pid "$TARGET" --unfold --json
+	check_error 2 'profile: --unfold: only for the table and for --html$' profile -pid "$TARGET" --unfold --json
+	check_page
 }
 
 run_tests "$@"

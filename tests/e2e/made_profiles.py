@@ -46,8 +46,46 @@ class Made:
                 sums[name] = before[0] + (stack[1] if name == innermost else 0), before[1] + stack[1]
         return sums
 
+    def folded(self):
+        """The profile with one frame for functions of a library in a row, and each chain of functions once."""
+        made = Made(self.frames + [[f"[{name}]", "ocaml", None, 0, False] for name in LIBRARIES], [], **self.head)
+        for samples, value, *numbers in self.stacks:
+            own = [n for n in numbers if self.head["kind"] == "cpu" or self.frames[n][1] != "kernel"]
+            innermost = len(numbers) - 1 - numbers[::-1].index(own[-1])
+            stack = []
+            for i, number in enumerate(numbers):
+                library = library_of(self.frames[number]) if i != innermost else None
+                if library is not None:
+                    number = len(self.frames) + library
+                if library is None or stack[-1:] != [number]:
+                    stack.append(number)
+            made.stacks.append([samples, value, *made.once(stack)])
+        return made
+
+    def once(self, numbers):
+        """NUMBERS without chains of at most 8 functions that follow themselves. The functions of the kernel differ from others."""
+        stack, names = [], []
+        for number in numbers:
+            stack.append(number)
+            names.append((self.frames[number][0], self.frames[number][1] == "kernel"))
+            for n in range(1, 9):
+                if names[-n:] == names[-2 * n:-n]:
+                    del stack[-2 * n:-n], names[-2 * n:-n]
+                    break
+        return stack
+
     def share_of(self, word):
         return sum(stack[1] for stack in self.stacks if any(word in name for name in self.names(stack)))
+
+
+LIBRARIES = ["Lwt", "Eio"]
+
+
+def library_of(frame):
+    """The index of its library in LIBRARIES, or None."""
+    module = frame[0].split(".")[0]
+    return next((i for i, name in enumerate(LIBRARIES)
+                 if frame[1] == "ocaml" and (module == name or module.startswith(name + "_"))), None)
 
 
 SMALL = Made(
@@ -84,6 +122,17 @@ def generated(seed, n_stacks, n_functions, deepest, kind="cpu"):
             stacks.append([samples, samples * 10101010 + (chance.randrange(1000) if kind != "cpu" else 0), *stack])
             before = stack
     return Made(frames, stacks, kind, lost=seed)
+
+
+def with_libraries(made):
+    """MADE, in which two thirds of the functions are of libraries."""
+    prefixes = ["Lwt.", "Lwt_main.", "Eio_linux.", "Eio.", "Lwt_unix.", "Eio."]
+    for frame in made.frames:
+        module, function = frame[0].split(".")
+        number = int(function.split("_")[1])
+        if number % 3:
+            frame[0] = prefixes[number % 6] + function
+    return made
 
 
 if __name__ == "__main__":

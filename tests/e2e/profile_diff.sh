@@ -250,6 +250,66 @@ assert data["samples"] == [100, 10], data["samples"]
 PY
 }
 
+make_two_of_lwt() {
+	made cpu 1000000000 100 "50 500000000 ocaml:Lwt_main.run;ocaml:Lwt.bind;ocaml:A.f" \
+		"30 300000000 ocaml:Lwt_main.run;ocaml:Lwt.catch;ocaml:A.f;ocaml:Lwt.wakeup;ocaml:A.g" \
+		"20 200000000 ocaml:Eio.run;ocaml:A.g;ocaml:A.g" >"$TMP/old.json"
+	made cpu 1000000000 100 "20 200000000 ocaml:Lwt_main.run;ocaml:Lwt.map;ocaml:A.f" \
+		"80 800000000 ocaml:Lwt_main.run;ocaml:A.f;ocaml:Lwt.wakeup;ocaml:Lwt.iter;ocaml:A.g" >"$TMP/new.json"
+}
+
+# In the table, functions of a library in a row are one, unless --unfold is given. The folded form and the JSON have all.
+test_folded_libraries() {
+	make_two_of_lwt
+	diff_of "$TMP/old.json" "$TMP/new.json" >"$TMP/table"
+	finds -E '^ +50\.0% +80\.0% +\+30\.0[ ~] +\+30\.0[ ~] .* A\.g$' "$TMP/table"
+	finds -E '^ +0\.0% +0\.0% +\+0\.0[ ~] +\+20\.0[ ~] .* \[Lwt\]$' "$TMP/table"
+	finds -E '^ +0\.0% +0\.0% +\+0\.0[ ~] +-20\.0[ ~] .* \[Eio\]$' "$TMP/table"
+	finds -x 'functions of a library in a row are one here: \[Lwt\], \[Eio\]; --unfold shows them' "$TMP/table"
+	finds -E '^ +30\.0% +80\.0% +\+50\.0[ ~] +A\.g$' "$TMP/table"
+	! finds 'Lwt\.\|Lwt_main\|Eio\.' "$TMP/table" || fail "$(<"$TMP/table")"
+	diff_of "$TMP/old.json" "$TMP/new.json" --unfold >"$TMP/table"
+	finds -E '^ +0\.0% +0\.0% +\+0\.0[ ~] +\+80\.0[ ~] .* Lwt\.iter$' "$TMP/table"
+	! finds '\[Lwt\]\|\[Eio\]' "$TMP/table" || fail "$(<"$TMP/table")"
+	diff_of "$TMP/old.json" "$TMP/new.json" --folded >"$TMP/folded"
+	finds -x 'Lwt_main.run;A.f;Lwt.wakeup;Lwt.iter;A.g 0 80' "$TMP/folded"
+	diff_of "$TMP/old.json" "$TMP/new.json" --json >"$TMP/json"
+	finds '"function":"Lwt.iter"' "$TMP/json"
+	! finds '\[Lwt\]' "$TMP/json" || fail "$(<"$TMP/json")"
+	check_error 2 'profile: --unfold: only for the table and for --html$' profile --diff "$TMP/old.json" "$TMP/new.json" --unfold --json
+}
+
+# The page has both: all frames, and the folded ones. What is of a function of the program is the same in both.
+test_folded_libraries_on_the_page() {
+	local flag
+	make_two_of_lwt
+	for flag in -q --unfold; do
+		diff_of "$TMP/old.json" "$TMP/new.json" --html "$TMP/diff.html" "$flag" >"$TMP/table"
+		holds python3 - "$TMP/diff.html" "$flag" <<'PY' || fail "$(grep -A 20 'id="data"' "$TMP/diff.html" | head -c 3000)"
+import json, sys
+data = json.loads(open(sys.argv[1]).read().split('id="data">')[1].split("</script>")[0])
+assert data["profile"].get("unfolded", False) == (sys.argv[2] == "--unfold"), data["profile"]
+name = lambda number: data["frames"][number][0]
+
+def stacks(graph):
+    rows = [(";".join(map(name, s[2:])), s[1], old) for s, old in zip(graph["stacks"], graph["old"], strict=True)]
+    assert len(set(rows)) == len(rows), rows
+    return set(rows)
+
+def own(graph):
+    return {name(f[0]): f[1:] for f in graph["functions"] if name(f[0]).startswith("A.")}
+
+s = 10**8
+assert stacks(data) == {("Lwt_main.run;Lwt.bind;A.f", 0, 5 * s), ("Lwt_main.run;Lwt.catch;A.f;Lwt.wakeup;A.g", 0, 3 * s),
+                        ("Eio.run;A.g;A.g", 0, 2 * s), ("Lwt_main.run;Lwt.map;A.f", 2 * s, 0),
+                        ("Lwt_main.run;A.f;Lwt.wakeup;Lwt.iter;A.g", 8 * s, 0)}, data
+assert stacks(data["folded"]) == {("[Lwt];A.f", 2 * s, 5 * s), ("[Lwt];A.f;[Lwt];A.g", 8 * s, 3 * s), ("[Eio];A.g", 0, 2 * s)}, data
+assert own(data) == own(data["folded"]) == {"A.f": [2 * s, 10 * s, 5 * s, 8 * s], "A.g": [8 * s, 8 * s, 5 * s, 5 * s]}, data
+assert sorted(data["folded"]["libraries"].split(", ")) == ["[Eio]", "[Lwt]"], data["folded"]
+PY
+	done
+}
+
 # What is within the sampling error is grey in the graph and in the list, and says so.
 test_noise_on_the_page() {
 	need_command chromium chromedriver

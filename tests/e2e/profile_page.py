@@ -5,7 +5,7 @@ import os
 import sys
 import time
 
-from made_profiles import Made, SMALL, generated
+from made_profiles import LIBRARIES, Made, SMALL, generated, library_of, with_libraries
 from web_lib import CONTRAST, OUTSIDE, Page, TMP, equal, wait_for
 
 WIDTH_ERROR = 1.5  # pixels
@@ -28,11 +28,11 @@ class ProfilePage(Page):
     """A browser in which profiles are opened, one after the other."""
 
     def __init__(self, driver, *flags):
-        self.writer, self.path = driver, os.path.join(TMP, "page.html")
+        self.writer, self.path, self.form = driver, os.path.join(TMP, "page.html"), "html"
         super().__init__(None, self.write(SMALL), "ready", flags)
 
     def write(self, made):
-        made.write(self.writer, "html", self.path)
+        made.write(self.writer, self.form, self.path)
         return "file://" + self.path
 
     def open(self, made):
@@ -82,9 +82,14 @@ def check_boxes(page, wanted, whole, hidden=lambda names: False):
             equal(box["label"], names[-1], "label")
 
 
+ROWS = """
+return [...document.querySelectorAll("#functions tr")].map((row) =>
+    [row.querySelector("th").textContent, ...[1, 3].map((i) => Number(row.cells[i].dataset.value))]);
+"""
+
+
 def check_rows(page, made):
-    rows = page.js("""return [...document.querySelectorAll("#functions tr")].map((row) =>
-        [row.querySelector("th").textContent, ...[1, 3].map((i) => Number(row.cells[i].dataset.value))])""")
+    rows = page.js(ROWS)
     functions = {name: sums for name, sums in made.functions().items() if not name.startswith("[truncated")}
     equal({name: (own, total) for name, own, total in rows}, functions, "functions")
     equal([row[1] for row in rows], sorted((row[1] for row in rows), reverse=True), "order")
@@ -153,6 +158,57 @@ def searched(page):
     name = page.js("return document.querySelector('#functions th').textContent")
     equal(page.js("return [document.querySelector('#search').value, Number(graph.dataset.found)]"),
           [name, made.share_of(name)], "search from the list")
+
+
+def rows_of(page):
+    return {name: (own, total) for name, own, total in page.js(ROWS)}
+
+
+def of_the_program(made, functions):
+    """The FUNCTIONS that are of no library."""
+    libraries = {frame[0] for frame in made.frames if library_of(frame) is not None} | {f"[{name}]" for name in LIBRARIES}
+    return {name: sums for name, sums in functions.items() if name not in libraries}
+
+
+def folded(page):
+    """The graph is folded first. The sums of the program's functions are the same, folded or not."""
+    made = with_libraries(generated(11, 80, 40, 24))
+    page.form = "folded"
+    for kind in ("cpu", "wait"):
+        made = Made(made.frames, made.stacks, kind)
+        fewer = made.folded()
+        assert len(fewer.boxes()) < len(made.boxes()), "nothing is folded"
+        assert {"[Lwt]", "[Eio]"} <= set(fewer.functions()), fewer.functions()
+        page.open(made)
+        check_boxes(page, fewer.boxes(), made.value())
+        check_rows(page, fewer)
+        before = rows_of(page)
+        state = "return [fold.hidden, fold.getAttribute('aria-pressed'), folded.textContent]"
+        hidden, pressed, text = page.js(state)
+        equal((hidden, pressed), (False, "true"), "the button")
+        assert "[Lwt]" in text and "[Eio]" in text and "shown once" in text, text
+        own = next(name for name in of_the_program(made, made.functions()) if made.functions()[name][0])
+        page.js("const e = document.querySelector('#search'); e.value = arguments[0]; e.dispatchEvent(new Event('input'))", own)
+        wait_for("what is found", lambda o=own: page.js("return Number(graph.dataset.found)") == made.share_of(o))
+        page.js("document.querySelector('#fold').click()")
+        page.settle()
+        equal(page.js(state), [False, "false", ""], "the button, unfolded")
+        check_boxes(page, made.boxes(), made.value())
+        check_rows(page, made)
+        equal(page.js("return Number(graph.dataset.found)"), made.share_of(own), "found in the whole graph")
+        assert [box for box in page.boxes().values() if box["fill"] == "var(--found)"], "not marked"
+        equal(of_the_program(made, before), of_the_program(made, rows_of(page)), "functions of the program")
+        page.js("document.querySelector('#fold').click()")
+        page.settle()
+        check_boxes(page, fewer.boxes(), made.value())
+        equal(rows_of(page), before, "functions, folded again")
+    # Without libraries and repeats there is nothing to fold.
+    page.open(Made(SMALL.frames, SMALL.stacks[:2]))
+    equal(page.js(state), [True, "false", ""], "the button of a profile without libraries")
+    page.form = "html"
+    page.open(made)
+    equal(page.js(state), [False, "false", ""], "the button with --unfold")
+    check_boxes(page, made.boxes(), made.value())
 
 
 def zoomed(page):
@@ -306,7 +362,7 @@ def main():
     driver, name = sys.argv[1:]
     # But for zooming, nothing moves.
     page = ProfilePage(driver, *([] if name == "zoomed" else ["--force-prefers-reduced-motion"]))
-    for test in {"used": (shown, searched, keys, looks, hostile), "zoomed": (zoomed,), "many": (many,)}[name]:
+    for test in {"used": (shown, searched, keys, folded, looks, hostile), "zoomed": (zoomed,), "many": (many,)}[name]:
         test(page)
     page.end()
 

@@ -97,7 +97,7 @@ check_all() { # EXE FUNCTIONS
 	check_attach "$exe" "$functions"
 	runs 0 '' gc "$TARGET" --for 300ms
 	runs 0 '' gc "$TARGET" --interval 100ms --for 300ms --json
-	runs 0 '' report "$TARGET"
+	runs 0 '' report "$TARGET" --html page.html
 	runs 0 '' "$TARGET" --for 500ms --json
 	check_profiles "$exe"
 	runs 1 "$STRIPPED" annotate "$TARGET" list.ml --for 100ms

@@ -3,9 +3,9 @@
 # large blocks and the hits of its probes, so they are compared by equality. The unit test own_functions has the libraries.
 #
 # needs: fixtures ocaml/reported ocaml/busy
-# takes: 40 s
+# takes: 50 s
 # smoke: test_books
-# ocaml5: test_books test_books_without_bpf
+# ocaml5: test_books test_books_without_bpf test_page_and_json
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/profile_lib.sh"
@@ -165,6 +165,126 @@ test_budget() {
 	finds '^probes: 3, .*, at least [0-9.]*/s in the first 0\.[0-9][0-9] s' "$TMP/out"
 	finds '^  *[0-9.]*/s  hit$' "$TMP/out"
 	! finds 'cost the program 0\.00%' "$TMP/out" || fail "$(<"$TMP/out")"
+}
+
+need_browser() {
+	need_command chromium chromedriver
+	/usr/bin/python3 -c 'import selenium' 2>/dev/null || skip "python3-selenium is not installed"
+}
+
+# KEEP_SCREENSHOTS: a folder that gets the pictures that were taken, to be looked at.
+on_page() { # TEST
+	HOME=$TMP holds /usr/bin/python3 -B "$ROOT/tests/e2e/report_page.py" "$TMP/page.html" "$TMP/out" "$1"
+	[[ -z ${KEEP_SCREENSHOTS:-} ]] || find "$TMP" -maxdepth 1 -name '*.png' -exec cp -t "$KEEP_SCREENSHOTS" {} +
+}
+
+# The page has the lines of the text of the same report, and shows them, readable on screens of all sizes.
+test_page() {
+	need_counting
+	need_browser
+	start_reported "$REPORTED"
+	report_requests 500 "${AT_FAULTS[@]}" -- --html "$TMP/page.html"
+	eq "$(<"$TMP/err")" "ocaml-probes: measuring pid $TARGET for 36000.0 s
+ocaml-probes: $TMP/page.html: written" "what it says"
+	on_page used
+}
+
+# The numbers of the page are those of the JSON of the same report.
+test_page_and_json() {
+	need_counting
+	start_reported "$REPORTED"
+	report_requests 500 "${AT_FAULTS[@]}" -- --json --html "$TMP/page.html"
+	page_that_is_json
+}
+
+page_that_is_json() {
+	holds python3 - "$TMP/out" "$TMP/page.html" <<'PY'
+import json, sys
+report = json.load(open(sys.argv[1]))
+page = json.loads(open(sys.argv[2]).read().split('id="data">')[1].split("</script>")[0])
+lines = {line["topic"]: line for line in page["lines"]}
+assert len(lines) == len(page["lines"]), page
+assert (page["pid"], page["exe"], page["span_s"]) == (report["pid"], report["exe"], report["span_s"]), page
+assert f"OCaml {report['ocaml']}" in lines["program"]["text"] and f"{report['threads']} threads" in lines["program"]["text"], lines
+assert lines["cpu_use"]["text"].startswith(f"{100 * report['cpu_cores']:.1f}% of a core in {report['span_s']:.1f} s"), lines
+assert lines["cost"]["text"].endswith(f" {100 * report['cost_s'] / report['span_s']:.2f}% of a core"), lines
+
+for kind, unit in ("cpu", "ns"), ("alloc", "words"), ("wait", "ns"):
+    part, rows = report[kind], [row for row in lines[kind]["rows"] if row["number"] is not None]
+    if "why" in part:
+        assert lines[kind]["text"] == "not sampled: " + part["why"] and rows == [], lines[kind]
+        continue
+    whole = part[unit]
+    wanted = [(f["function"], f[unit]) for f in part["functions"][:5]]
+    others = part["functions"][5:]
+    if others:
+        wanted.append((f"({len(others)} other function{'s' * (len(others) > 1)} of the program)", sum(f[unit] for f in others)))
+    if part[f"other_{unit}"]:
+        wanted.append(("(in no function of the program)", part[f"other_{unit}"]))
+    assert [row["text"] for row in rows] == [name for name, _ in wanted], (rows, wanted)
+    for row, (_, value) in zip(rows, wanted):
+        assert abs(row["share"] - value / whole) < 1e-9 and row["number"] == f"{100 * row['share']:.1f}%", (row, value, whole)
+    for row, function in zip(rows, part["functions"][:5]):
+        assert row["command"] == f"ocaml-probes attach {report['pid']} --count={function['item']}", (row, function)
+
+probes, span = report["probes"], report["probes"]["span_s"]
+rate = lambda n: f"{n / span:.{1 if n / span < 99.95 else 0}f}/s"
+hits = sorted(((p["probe"], p["hits"]) for p in probes["probes"] if p["hits"]), key=lambda p: (-p[1], p[0]))
+assert lines["probes"]["text"].startswith(f"{probes['n']}, {probes['hits']} hits, "), lines["probes"]
+assert [(r["text"], r["number"]) for r in lines["probes"]["rows"]] == [(name, rate(n)) for name, n in hits], (lines, hits)
+[pair], [row] = probes["pairs"], lines["pairs"]["rows"]
+assert row["text"].startswith(f"{pair['start']},{pair['stop']}: p50 ") and row["number"] == rate(pair["count"]), (row, pair)
+assert row["command"] == f"ocaml-probes attach {report['pid']} --time={pair['start']},{pair['stop']}", row
+assert ("no_bpf" in lines and lines["no_bpf"]["text"]) == (report.get("no_bpf") or False), (lines, report)
+heap = 8 * report["collector"]["heap_words"] / 1000
+unit, heap = ("MB", heap / 1000) if heap >= 999.5 else ("kB", heap)
+assert lines["heap"]["text"].startswith(f"{heap:.{1 if heap < 99.95 else 0}f} {unit}"), (lines["heap"], heap)
+PY
+}
+
+test_page_without_bpf() {
+	need_root
+	need_command setpriv
+	chmod 755 "$TMP" "$(dirname "$TMP")"
+	cp "$TOOL" "$REPORTED" "$TMP"
+	mkdir "$TMP/user"
+	chown 12345 "$TMP/user"
+	TOOL=$TMP/ocaml-probes
+	start_reported env -u TMP "${AS_USER[@]}" "$TMP/reported"
+	report_requests 500 "${AS_USER[@]}" -- --json --html "$TMP/user/page.html"
+	mv "$TMP/user/page.html" "$TMP/page.html"
+	page_that_is_json
+	finds '"topic":"no_bpf","label":"without BPF","text":"[^"]*lacks CAP_BPF and CAP_PERFMON' "$TMP/page.html"
+}
+
+# The names of a program and of its functions are text, and no HTML; in commands they are words of a shell.
+test_hostile_names_on_the_page() {
+	local symbol
+	need_counting
+	need_browser
+	mkdir -p "$TMP/"$'</script><b>\n\e]0;own\a'
+	EXE="$TMP/"$'</script><b>\n\e]0;own\a/<img src>'
+	symbol=$(nm "$REPORTED" | grep -o 'camlReported__hog_.*$')
+	objcopy --redefine-sym "$symbol"="camlReported__</script><b>&'\$(id)" "$REPORTED" "$EXE"
+	start_reported "$EXE"
+	report_requests 500 "${AT_FAULTS[@]}" -- --html "$TMP/page.html"
+	HOSTILE="Reported.(</script><b>&'\$(id))" on_page hostile
+	finds -F "ocaml-probes attach $TARGET --count='fn:Reported.(\\u003c/script\\u003e\\u003cb\\u003e\\u0026'\\\\''\$(id))'" "$TMP/page.html"
+}
+
+# A file that cannot be written is refused before the measurement, and a file that is there is kept.
+test_page_is_refused() {
+	need_root
+	start_reported "$REPORTED" idle
+	refused 2 "/nowhere/page.html: No such file or directory" -pid "$TARGET" --html /nowhere/page.html
+	refused 2 "report: --html: given twice" -pid "$TARGET" --html "$TMP/a" --html "$TMP/b"
+	refused 2 "report: --html: the name of the file is empty" -pid "$TARGET" --html ''
+	mkfifo "$TMP/fifo"
+	refused 2 "$TMP/fifo: not a regular file" -pid "$TARGET" --html "$TMP/fifo"
+	refused 2 "$TMP: Is a directory" -pid "$TARGET" --html "$TMP"
+	echo old >"$TMP/old.html"
+	refused 5 "pid 99999999: no such process" -pid 99999999 --html "$TMP/old.html"
+	eq "$(<"$TMP/old.html") $(find "$TMP" -name '*.tmp' | wc -l)" "old 0" "the files"
 }
 
 refused() { # STATUS MESSAGE FLAG...

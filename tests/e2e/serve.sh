@@ -421,7 +421,7 @@ test_textfile() {
 		        inodes.add(os.fstat(file.fileno()).st_ino)
 		        text = file.read()
 		    assert text.startswith(b"# HELP ocaml_probes_build_info") and text.endswith(b"\n"), text
-		    assert b"\n# TYPE ocaml_probes_cost_per_hit_seconds" in text and text.count(b"# TYPE") == 27, text
+		    assert b"\n# TYPE ocaml_probes_cost_per_hit_seconds" in text and text.count(b"# TYPE") == 29, text
 		    others = [name for name in os.listdir(folder) if name.endswith(".prom") and name != "probes.prom"]
 		    assert not others, others
 		assert len(inodes) > 1, "written once"

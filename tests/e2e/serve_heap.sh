@@ -129,6 +129,50 @@ test_access() {
 	finds '"hint":"start it with --memprof"' <"$TMP/reply" || fail "$(<"$TMP/reply")"
 }
 
+# What the options say can be in the configuration, too.
+test_keys_of_the_configuration() {
+	local change
+	start_copy shares 0.005
+	printf '%s\n' 0123456789abcdefABCDEF-secret-secret >"$TMP/token"
+	chmod 600 "$TMP/token"
+	write_config() { # MEMPROF PROFILE [TOKEN-FILE]
+		printf '{ "listen": "127.0.0.1:0",\n"memprof": %s,\n"profile": %s,\n"token_file": "%s",\n"targets": [{ "exe": "%s" }] }\n' \
+			"$1" "$2" "${3:-$TMP/token}" "$COPY" >"$TMP/config"
+	}
+	write_config 0.25 true
+	start_server --config "$TMP/config"
+	eq "$TOKEN" "" "a token that is printed"
+	TOKEN=0123456789abcdefABCDEF-secret-secret
+	await_profiled 1
+	eq "$(ask api/v1/heap)" 200 "$(said "$TMP/reply")"
+	eq "$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["rate"])' "$TMP/reply")" 0.25 "rate"
+	eq "$(ask debug/pprof/heap)" 200 "$(said "$TMP/reply")"
+	eq "$(ask "debug/pprof/profile?seconds=1")" 200 "$(said "$TMP/reply")"
+	eq "$(status_of "debug/pprof/profile?seconds=1")" 401 "without the token"
+	eq "$(json_of api/v1/status 'it["profile"], it["memprof"]')" "(True, True)" "status"
+	for change in 'memprof 2 0.5 true' 'memprof 2 true true' 'memprof 2 false true' 'profile 3 0.25 false' 'token_file 4 0.25 true /nowhere'; do
+		# shellcheck disable=SC2086 # words
+		set -- $change
+		write_config "$3" "$4" "${5:-}"
+		kill -HUP "$SERVER"
+		wait_for "has_text '$TMP/serve.err' 'config:$2: $1: cannot change without a restart'"
+		: >"$TMP/serve.err"
+	done
+	write_config 0.25 true
+	kill -HUP "$SERVER"
+	wait_for 'has_text "$TMP/serve.err" "configuration reloaded, 1 target"'
+	eq "$(metric processes)" 1 "profiled processes"
+	end_server
+	eq "$SERVER_STATUS" 0
+	# An option has precedence.
+	write_config false false
+	start_server --config "$TMP/config" --memprof=0.125
+	TOKEN=0123456789abcdefABCDEF-secret-secret
+	await_profiled 1
+	eq "$(ask api/v1/heap)" 200 "$(said "$TMP/reply")"
+	eq "$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["rate"])' "$TMP/reply")" 0.125 "rate of the option"
+}
+
 test_usage() {
 	check_error 2 "--memprof requires -pid, --exe or --config" serve --memprof
 	check_error 2 "-memprof '2': not a number from 1e-9 to 1" serve --memprof=2 --exe /bin/true

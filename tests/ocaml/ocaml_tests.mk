@@ -176,6 +176,15 @@ $(ocaml_out)/stepped: $(wildcard tests/ocaml/stepped/*) $(ocaml_stamp)
 	$(Q)cd $(ocaml_out)/obj/stepped && ocamlfind ocamlopt -g -ccopt -static stepped_stubs.c tools.ml \
 		fibres.ml stepped.ml -o $@ 2>/dev/null
 
+# Threads that hold locks for known times.
+ocaml-tests: $(ocaml_out)/locks
+$(ocaml_out)/locks: $(wildcard tests/ocaml/locks/*) $(ocaml_stamp)
+	$(say) OCAML $@
+	$(Q)mkdir -p $(ocaml_out)/obj/locks
+	$(Q)cp tests/ocaml/locks/* $(ocaml_out)/obj/locks
+	$(Q)cd $(ocaml_out)/obj/locks && ocamlfind ocamlopt -thread -linkpkg -g -package threads.posix \
+		locks_stubs.c locks.ml -o $@
+
 # The test of stacks of hits: stacked, and stacked_plain, whose probes are dormant.
 stacked_programs := $(ocaml_out)/stacked $(ocaml_out)/stacked_plain
 ocaml-tests: $(stacked_programs)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * write_profile pprof|html: the profile on the standard input, see made_profile.h, in that format.
+ * write_profile pprof|html|folded: the profile on the standard input, see made_profile.h, in that
+ * format. html is a page that shows all frames first, folded is one that shows the folded graph.
  */
 #include <err.h>
 #include <stdio.h>
@@ -20,12 +21,17 @@ int main(int argc, char **argv)
 	int status;
 
 	if (argc != 2 || !ctx)
-		errx(1, "usage: write_profile pprof|html <PROFILE");
+		errx(1, "usage: write_profile pprof|html|folded <PROFILE");
 	if (getdelim(&text, &room, '\0', stdin) < 0)
 		err(1, "standard input");
 	made = made_profile_of(text);
-	status = strcmp(argv[1], "html") == 0 ? html_write(ctx, &made.profile, made.title, stdout)
-					      : pprof_write(ctx, &made.profile, stdout);
+	status = strcmp(argv[1], "pprof") == 0
+			 ? pprof_write(ctx, &made.profile, stdout)
+			 : html_write(ctx, &made.profile,
+				      &(struct flame_form){ .title = made.title,
+							    .is_unfolded =
+								    strcmp(argv[1], "html") == 0 },
+				      stdout);
 	if (status)
 		warnx("%s", ocp_error(ctx));
 	made_profile_free(&made);

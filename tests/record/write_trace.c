@@ -160,7 +160,7 @@ int main(int argc, char **argv)
 	for (int64_t i = 0; i < json_object_get_int64(member(json, "repeat")); i++)
 		add_events(trace, member(json, "events"), i);
 	source.trace = trace;
-	status = strcmp(argv[1], "html") == 0 ? page_write(ctx, &source, stdout)
+	status = strcmp(argv[1], "html") == 0 ? timeline_page_write(ctx, &source, stdout)
 					      : perfetto_write(ctx, &source, stdout);
 	if (status)
 		warnx("%s", ocp_error(ctx));

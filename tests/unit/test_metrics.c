@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "serve/api.h"
+#include "serve/label_name.h"
 #include "serve/metrics.h"
 #include "serve/profile_worker.h"
 #include "unit.h"
@@ -113,7 +114,7 @@ static const struct watch usual = {
 		  .engine = WATCH_ENGINE_INSIDE,
 		  .pids = pids, .n_pids = 2, .knows_pids = true, .cost_per_hit_ns = 512.5,
 		  .cpu_overhead_seconds = 0.000000512, .cpu_overhead = 0.25, .budget = 0.05,
-		  .losses = { 2, 3, 4, 5, 6 }, .filter_mismatch = "arg0 of probe 'done' is an int",
+		  .losses = { 2, 3, 4, 5, 6, 8 }, .filter_mismatch = "arg0 of probe 'done' is an int",
 		  .probes = probes, .n_probes = 2,
 		  .pairs = pairs, .n_pairs = 1, .rows = rows, .n_rows = 3 },
 		{ .exe = "/gone", .since_ns = INT64_C(1600000000250000000), .problem = "no \"x\"" },
@@ -354,6 +355,102 @@ TEST(containers_have_labels)
 	text = metrics_of(&in_containers, EXPOSITION_TEXT, true);
 	assert_has(text, "ocaml_probes_hits_total{probe=\"done\"," IN_POD ",pid=\"10\"} 1\n");
 	free(text);
+}
+
+/* ---- a label -------------------------------------------------------------------------------- */
+
+static const char *const routes[] = { "other", HOSTILE, "" };
+static const struct watch_label route = { "route", 2, routes, 3 };
+static const struct watch_value_hits route_hits[] = { { 0, 5, 0 }, { 1, 2, 1 } };
+static struct watch_value_times route_times[] = { { 0, 0, 0, NULL }, { 2, 10, 3000000000, NULL } };
+
+static const struct watch_probe labelled_probes[] = {
+	{ .name = "done", .hits = 7, .values = route_hits, .n_values = 2 },
+	{ .name = "mixed",
+	  .hits = 9,
+	  .values = route_hits,
+	  .n_values = 2,
+	  .has_unsplit = true,
+	  .unsplit_hits = 2 },
+	{ .name = "other", .hits = 3, .has_unsplit = true, .unsplit_hits = 3 },
+};
+static const struct watch_pair labelled_pairs[] = {
+	{ .start = "start",
+	  .stop = "done",
+	  .values = route_times,
+	  .n_values = 2,
+	  .sum = { .count = 10, .sum_ns = 3000000000, .buckets = kernel_buckets } },
+};
+static const struct watch labelled = {
+	.n_targets = 1,
+	.targets = { { .exe = "/x",
+		       .since_ns = INT64_C(1600000000250000000),
+		       .label = &route,
+		       .losses.unreadable_values = 4,
+		       .probes = labelled_probes,
+		       .n_probes = 3,
+		       .pairs = labelled_pairs,
+		       .n_pairs = 1 } },
+};
+
+TEST(labels)
+{
+	char *text;
+
+	route_times[0].buckets = route_times[1].buckets = kernel_buckets;
+	text = metrics_of(&labelled, EXPOSITION_TEXT, false);
+#define HITS "ocaml_probes_hits_total{probe="
+	assert_has(text, HITS "\"done\",exe=\"/x\",route=\"other\"} 5\n" HITS
+			      "\"done\",exe=\"/x\",route=\"/a\\\\b\\\"c\\nd\xef\xbf\xbd\"} 2\n" HITS
+			      "\"mixed\",exe=\"/x\"} 2\n" HITS
+			      "\"mixed\",exe=\"/x\",route=\"other\"} 5\n");
+	assert_has(text, HITS "\"other\",exe=\"/x\"} 3\n# HELP");
+	/* No bucket exceeds the count, which is 0 for one row. */
+#define LABELLED "start=\"start\",stop=\"done\",exe=\"/x\",route="
+	assert_has(text, DURATION "_bucket{" LABELLED "\"other\",le=\"1.024e-06\"} 0\n");
+	assert_has(text,
+		   DURATION "_bucket{" LABELLED "\"\",le=\"1.0\"} 10\n" DURATION "_bucket{" LABELLED
+			    "\"\",le=\"+Inf\"} 10\n" DURATION "_sum{" LABELLED
+			    "\"\"} 3.000000000\n" DURATION "_count{" LABELLED "\"\"} 10\n# HELP");
+	assert_null(strstr(text, DURATION "_count{start=\"start\",stop=\"done\",exe=\"/x\"}"));
+	assert_has(text, "ocaml_probes_label_values{exe=\"/x\"} 2\n# HELP");
+	assert_has(text, "ocaml_probes_label_limit{exe=\"/x\"} 2\n# HELP");
+	assert_has(text, "ocaml_probes_lost_total{exe=\"/x\",reason=\"unreadable_values\"} 4\n");
+	free(text);
+}
+
+/* Each label that the metrics have is taken. */
+TEST(labels_that_are_taken)
+{
+	const struct watch *const all[] = { &usual, &in_containers, &with_collectors };
+	size_t n = 0;
+
+	for (size_t i = 0; i < 6; i++) {
+		char *text = metrics_of(all[i / 2], EXPOSITION_OPENMETRICS, i % 2), *at = text;
+
+		while ((at = strstr(at, "=\""))) {
+			char *name = at++;
+
+			while (name[-1] == '_' || (name[-1] >= 'a' && name[-1] <= 'z'))
+				name--;
+			at[-1] = '\0';
+			if (name[-1] == '{' || name[-1] == ',') {
+				if (!label_name_check(name))
+					fail_msg("label %s is not taken", name);
+				n++;
+			}
+		}
+		free(text);
+	}
+	assert_true(n > 100);
+	assert_null(label_name_check("route"));
+	assert_null(label_name_check("_route2"));
+	assert_null(label_name_check("arg0"));
+	assert_non_null(label_name_check("kind"));
+	assert_non_null(label_name_check("__route"));
+	assert_non_null(label_name_check("caf\xc3\xa9"));
+	assert_non_null(label_name_check("a'"));
+	assert_non_null(label_name_check(""));
 }
 
 TEST(nothing_is_watched)

@@ -7,7 +7,7 @@
 #include "profile/profile_fold.h"
 #include "unit.h"
 
-enum { MAX_FRAMES = 16, MAX_STACKS = 4 };
+enum { MAX_FRAMES = 16, MAX_STACKS = 40 };
 
 /* A profile of stacks that are given as text: "A B C", outermost first. */
 struct made_stacks {
@@ -120,7 +120,7 @@ static void fold_libraries_and_check(enum profile_kind kind, const char *before,
 				     const char *names)
 {
 	struct made_stacks made = { .profile.kind = kind };
-	char text[FOLDED_TEXT_BYTES];
+	char text[FOLDED_TEXT_BYTES] = "";
 
 	add_stack(&made, before, 7);
 	profile_fold_libraries(&made.profile, text);
@@ -155,7 +155,7 @@ TEST(innermost_function_stays)
 TEST(stacks_that_differ_in_a_library_are_merged)
 {
 	struct made_stacks made = { .profile.kind = PROFILE_CPU };
-	char text[FOLDED_TEXT_BYTES];
+	char text[FOLDED_TEXT_BYTES] = "";
 
 	add_stack(&made, "Lwt.a My.f", 7);
 	add_stack(&made, "Lwt.b My.f", 5);
@@ -164,4 +164,150 @@ TEST(stacks_that_differ_in_a_library_are_merged)
 	assert_int_equal(made.profile.n, 1);
 	assert_stack(&made, 0, "[Lwt] My.f", 12);
 	profile_free(&made.profile);
+}
+
+/* ---- copies --------------------------------------------------------------------------------- */
+
+/* A simple generator of random numbers below N. */
+static unsigned int below(unsigned int n)
+{
+	static uint64_t state = 1;
+
+	state = state * 6364136223846793005 + 1442695040888963407;
+	return (unsigned int)(state >> 33) % n;
+}
+
+static void add_random_stack(struct made_stacks *made)
+{
+	static const char *const names[] = {
+		"Lwt.a", "Lwt_unix.b", "Eio.c", "My.f",	  "My.g",
+		"My.h",	 "c_d",	       "Lwt.e", "Unix.w", "Async_io.x"
+	};
+	char text[256] = "";
+
+	for (unsigned int n = 2 + below(MAX_FRAMES - 2); n > 0; n--) {
+		strcat(text, " ");
+		strcat(text, names[below(sizeof(names) / sizeof(*names))]);
+	}
+	add_stack(made, text, 1 + below(1000));
+}
+
+/* Return the function NAME in LIST, or an empty one. */
+static struct profile_function find_named(const struct profile_function *list, size_t n,
+					  const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(list[i].function, name) == 0)
+			return list[i];
+	return (struct profile_function){ 0 };
+}
+
+/* Check that the sums of functions of no library are the same in both profiles. */
+static void check_sums(struct ocp_ctx *ctx, const struct profile *whole,
+		       const struct profile *folded)
+{
+	static const char *const own[] = { "My.f", "My.g", "My.h", "c_d", "Unix.w" };
+	struct profile_function *a, *b;
+	size_t n, m;
+
+	assert_int_equal(profile_functions(ctx, whole, NULL, SITES_LEAF, &a, &n), 0);
+	assert_int_equal(profile_functions(ctx, folded, NULL, SITES_LEAF, &b, &m), 0);
+	for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++) {
+		const struct profile_function x = find_named(a, n, own[i]),
+					      y = find_named(b, m, own[i]);
+
+		assert_true(x.total > 0);
+		assert_int_equal(x.self, y.self);
+		assert_int_equal(x.total, y.total);
+	}
+	assert_true(find_named(b, m, "[Lwt]").total > 0);
+	free(a);
+	free(b);
+}
+
+TEST(copies_have_the_same_sums)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+
+	for (int kind = PROFILE_CPU; kind <= PROFILE_WORDS; kind++) {
+		struct made_stacks *made = calloc(1, sizeof(*made));
+		char text[FOLDED_TEXT_BYTES] = "";
+		struct folded_profile folded;
+		size_t n_frames = 0;
+		uint64_t value = 0, samples = 0;
+
+		assert_non_null(made);
+		made->profile.kind = (enum profile_kind)kind;
+		while (made->profile.n < MAX_STACKS)
+			add_random_stack(made);
+		for (size_t i = 0; i < MAX_STACKS; i++)
+			n_frames += made->profile.stacks[i].n;
+		assert_int_equal(profile_fold_copy(ctx, &made->profile, &folded, text), 0);
+		assert_false(folded.is_same);
+		assert_non_null(strstr(text, "[Lwt]"));
+		assert_non_null(strstr(text, "[Eio]"));
+		assert_non_null(strstr(text, "[Async]"));
+		for (size_t i = 0; i < folded.profile.n; i++) {
+			value += folded.profile.stacks[i].value;
+			samples += folded.profile.stacks[i].samples;
+		}
+		assert_int_equal(value, made->profile.value);
+		assert_int_equal(samples, made->profile.samples);
+		check_sums(ctx, &made->profile, &folded.profile);
+		/* The profile itself is as it was. */
+		for (size_t i = 0; i < MAX_STACKS; i++)
+			n_frames -= made->profile.stacks[i].n;
+		assert_int_equal(n_frames, 0);
+		assert_int_equal(made->profile.n, MAX_STACKS);
+		folded_profile_free(&folded);
+		profile_free(&made->profile);
+		free(made);
+	}
+	ocp_ctx_free(ctx);
+}
+
+/* Stacks whose lines differ are not merged, since a page shows the lines. */
+TEST(copies_keep_lines)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct made_stacks made = { .profile.kind = PROFILE_CPU };
+	char text[FOLDED_TEXT_BYTES] = "";
+	struct folded_profile folded;
+
+	add_stack(&made, "Lwt.a Lwt.b My.f", 7);
+	add_stack(&made, "Lwt.b My.f", 5);
+	assert_int_equal(profile_fold_copy(ctx, &made.profile, &folded, text), 0);
+	assert_int_equal(folded.profile.n, 2);
+	assert_int_equal(folded.profile.stacks[0].n, 2);
+	assert_int_equal(folded.profile.stacks[0].frames[1]->line, 3);
+	assert_int_equal(folded.profile.stacks[1].frames[1]->line, 2);
+	folded_profile_free(&folded);
+	profile_free(&made.profile);
+	ocp_ctx_free(ctx);
+}
+
+/* A copy is the same if there is no library and no repeat; one frame of a library is folded. */
+TEST(copies_may_be_the_same)
+{
+	static const struct {
+		const char *stack;
+		bool is_same;
+	} cases[] = { { "My.f My.g Unix.w", true },
+		      { "My.f Lwt.a My.g", false },
+		      { "My.f My.f My.g", false },
+		      { "My.f Lwt.a", true } };
+	struct ocp_ctx *ctx = ocp_ctx_new();
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct made_stacks made = { .profile.kind = PROFILE_CPU };
+		char text[FOLDED_TEXT_BYTES] = "";
+		struct folded_profile folded;
+
+		add_stack(&made, cases[i].stack, 7);
+		assert_int_equal(profile_fold_copy(ctx, &made.profile, &folded, text), 0);
+		assert_int_equal(folded.is_same, cases[i].is_same);
+		folded_profile_free(&folded);
+		profile_free(&made.profile);
+	}
+	ocp_ctx_free(ctx);
 }

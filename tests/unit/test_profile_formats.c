@@ -25,12 +25,13 @@ static const char small[] =
 	"[\"f\",\"ocaml\",\"f.ml\",1,false],[\"</script>\\u2028&\",\"unknown\",null,0,false]],"
 	"\"stacks\":[[9,18446744073,0,2,1],[1,5,0,4,1,3],[1,1,5]]}";
 
-typedef int writer(struct ocp_ctx *ctx, const struct profile *profile, const char *title, FILE *to);
+typedef int writer(struct ocp_ctx *ctx, const struct profile *profile,
+		   const struct flame_form *form, FILE *to);
 
-static int write_pprof(struct ocp_ctx *ctx, const struct profile *profile, const char *title,
-		       FILE *to)
+static int write_pprof(struct ocp_ctx *ctx, const struct profile *profile,
+		       const struct flame_form *form, FILE *to)
 {
-	(void)title;
+	(void)form;
 	return pprof_write(ctx, profile, to);
 }
 
@@ -43,7 +44,8 @@ static char *written(writer *write, size_t *bytes)
 	FILE *to = open_memstream(&text, bytes);
 
 	assert_non_null(to);
-	assert_int_equal(write(ctx, &made.profile, made.title, to), 0);
+	assert_int_equal(write(ctx, &made.profile, &(struct flame_form){ made.title, false }, to),
+			 0);
 	fclose(to);
 	made_profile_free(&made);
 	ocp_ctx_free(ctx);

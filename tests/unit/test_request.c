@@ -96,6 +96,9 @@ static bool change(struct measure_request *request, unsigned int what)
 		return measure_request_set_text(&request->by, "customer") == 0;
 	case 16:
 		return measure_request_add_pair(request, "fn:B.*", NULL) == 0;
+	case 17:
+		request->is_outermost = true;
+		return true;
 	default:
 		return false;
 	}
@@ -132,7 +135,7 @@ TEST(all_that_differs_is_seen)
 			fail_msg("difference %u", n);
 		measure_request_drop(other);
 	}
-	assert_int_equal(n, 18);
+	assert_int_equal(n, 19);
 	measure_request_free(&request);
 }
 
@@ -177,6 +180,26 @@ TEST(parts_that_do_not_go_together)
 		{ { .counted = code, .by = "id" }, REQUEST_FINE },
 		{ { .counted = c_code, .by = "id" }, REQUEST_BY_AND_CODE },
 		{ { .pairs = &calls, .n_pairs = 1, .by = "arg0" }, REQUEST_FINE },
+		{ { .pairs = &calls, .n_pairs = 1, .counted = code, .is_outermost = true },
+		  REQUEST_FINE },
+		{ { .counted = code, .split = OCP_BY_THREAD, .is_outermost = true }, REQUEST_FINE },
+		{ { .is_outermost = true }, REQUEST_OUTERMOST_WITHOUT_FUNCTION },
+		{ { .counted = some, .is_outermost = true }, REQUEST_OUTERMOST_WITHOUT_FUNCTION },
+		{ { .counted = c_code, .is_outermost = true }, REQUEST_OUTERMOST_WITHOUT_FUNCTION },
+		{ { .pairs = &pair, .n_pairs = 1, .counted = code, .is_outermost = true },
+		  REQUEST_OUTERMOST_WITHOUT_FUNCTION },
+		{ { .counted = code, .is_outermost = true, .stack_depth = 2 },
+		  REQUEST_OUTERMOST_AND_OTHERS },
+		{ { .counted = code, .is_outermost = true, .filter = "arg0 > 1" },
+		  REQUEST_OUTERMOST_AND_OTHERS },
+		{ { .counted = code, .is_outermost = true, .by = "arg0" },
+		  REQUEST_OUTERMOST_AND_OTHERS },
+		{ { .counted = code, .is_outermost = true, .hist = "arg0" },
+		  REQUEST_OUTERMOST_AND_OTHERS },
+		{ { .counted = code, .printed = code, .is_outermost = true },
+		  REQUEST_OUTERMOST_AND_OTHERS },
+		{ { .pairs = &calls, .n_pairs = 1, .has_slower = true, .is_outermost = true },
+		  REQUEST_OUTERMOST_AND_OTHERS },
 		{ { .pairs = &pair, .n_pairs = 1, .has_slower = true, .by = "id" },
 		  REQUEST_BY_AND_SLOWER },
 	};

@@ -59,6 +59,7 @@ TEST(all_keys)
 		"  \"label_pid\": true,\n"
 		"  \"hosts\": [\"probes.example\", \"b:8080\"],\n"
 		"  \"textfile\": \"/run/x.prom\",\n"
+		"  \"profile\": true, \"memprof\": 0.5, \"token_file\": \"/etc/token\",\n"
 		"  \"targets\": [\n"
 		"    {\"exe\": \"/usr/bin/app\", \"count\": [\"a\", \"b\"], \"depth\": 1,\n"
 		"     \"time\": [[\"a\", \"b\"], [\"c\", \"d\"]], \"filter\": \"arg0 > 1\"},\n"
@@ -76,6 +77,10 @@ TEST(all_keys)
 	assert_string_equal(config->settings.hosts[0], "probes.example");
 	assert_string_equal(config->settings.hosts[1], "b:8080");
 	assert_string_equal(config->settings.textfile, "/run/x.prom");
+	assert_true(config->settings.profile);
+	assert_true(config->settings.memprof);
+	assert_true(config->settings.memprof_rate == 0.5);
+	assert_string_equal(config->settings.token_file, "/etc/token");
 	assert_true(config->settings.label_pid);
 	assert_int_equal(config->settings.buckets.n, 3);
 	assert_true(config->settings.buckets.bounds_ns[1] == 10000000);
@@ -104,6 +109,31 @@ TEST(all_keys)
 	request = config->targets[2].request;
 	assert_int_equal(request->counted.n, 1);
 	assert_int_equal(request->counted.list[0].kind, ITEM_ALL_PROBES);
+	config_free(config);
+}
+
+TEST(labels)
+{
+	static const char text[] =
+		"{\"targets\": [\n"
+		"  {\"exe\": \"a\", \"by\": \"arg1\"},\n"
+		"  {\"exe\": \"b\", \"by_limit\": 4096, \"by\": \"route'\"},\n"
+		"  {\"exe\": \"c\", \"by\": \"pid\", \"by_label\": \"job_pid\"},\n"
+		"  {\"exe\": \"d\"}]}";
+	struct config *config;
+
+	assert_int_equal(read_text(text, &config), 0);
+	assert_string_equal(config->targets[0].request->by, "arg1");
+	assert_string_equal(config->targets[0].label.name, "arg1");
+	assert_int_equal(config->targets[0].label.limit, 100);
+	assert_string_equal(config->targets[1].request->by, "route'");
+	assert_string_equal(config->targets[1].label.name, "route_");
+	assert_int_equal(config->targets[1].label.limit, 4096);
+	assert_string_equal(config->targets[2].request->by, "pid");
+	assert_string_equal(config->targets[2].label.name, "job_pid");
+	assert_null(config->targets[3].request->by);
+	assert_null(config->targets[3].label.name);
+	assert_int_equal(config->targets[3].label.limit, 0);
 	config_free(config);
 }
 

@@ -123,13 +123,43 @@ WRAP(int, watch_switch_counter, (struct watch * watch, size_t target, const char
 static pid_t one_pid[] = { 42 }, two_pids[] = { 7, 8 };
 
 static struct watch_probe some_probes[] = {
-	{ "alpha", 10, 5, 1, true, false, WATCH_HANDLER_OFF, 0, 0, 0 },
-	{ "beta", 99, 1, 1, true, false, WATCH_HANDLER_ON, 1, 0, 0 },
-	{ "gamma", 50, 7, 5000, true, false, WATCH_HANDLER_OFF, 0, 0, 0 },
-	{ "gamma_hit", 50, 0, 1, true, false, WATCH_HANDLER_UNKNOWN, 0, 0, 0 },
+	{ .name = "alpha",
+	  .hits = 10,
+	  .rate = 5,
+	  .n_sites = 1,
+	  .is_counted = true,
+	  .handler = WATCH_HANDLER_OFF,
+	  .n_enabled = 0 },
+	{ .name = "beta",
+	  .hits = 99,
+	  .rate = 1,
+	  .n_sites = 1,
+	  .is_counted = true,
+	  .handler = WATCH_HANDLER_ON,
+	  .n_enabled = 1 },
+	{ .name = "gamma",
+	  .hits = 50,
+	  .rate = 7,
+	  .n_sites = 5000,
+	  .is_counted = true,
+	  .handler = WATCH_HANDLER_OFF,
+	  .n_enabled = 0 },
+	{ .name = "gamma_hit",
+	  .hits = 50,
+	  .rate = 0,
+	  .n_sites = 1,
+	  .is_counted = true,
+	  .handler = WATCH_HANDLER_UNKNOWN,
+	  .n_enabled = 0 },
 };
 static struct watch_probe other_probes[] = {
-	{ "alpha", 3, NAN, 1, true, false, WATCH_HANDLER_OFF, 0, 0, 0 },
+	{ .name = "alpha",
+	  .hits = 3,
+	  .rate = NAN,
+	  .n_sites = 1,
+	  .is_counted = true,
+	  .handler = WATCH_HANDLER_OFF,
+	  .n_enabled = 0 },
 };
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
@@ -448,7 +478,7 @@ TEST(what_is_wrong_is_said)
 	};
 	struct top top;
 
-	watch.targets[0].losses = (struct watch_losses){ 2, 3, 4, 5, 6 };
+	watch.targets[0].losses = (struct watch_losses){ 2, 3, 4, 5, 6, 0 };
 	watch.targets[0].filter_mismatch = "arg0 of probe 'alpha\033' is an int";
 	watch.targets[0].pairs = pairs;
 	watch.targets[0].n_pairs = 1;

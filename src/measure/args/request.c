@@ -142,6 +142,7 @@ struct measure_request *measure_request_copy(const struct measure_request *reque
 		.has_print_limit = request->has_print_limit,
 		.has_slower = request->has_slower,
 		.slower_ns = request->slower_ns,
+		.is_outermost = request->is_outermost,
 		.spans = request->spans,
 		.children = request->children,
 		.budget = request->budget,
@@ -184,10 +185,10 @@ bool measure_request_equal(const struct measure_request *a, const struct measure
 	       a->depth == b->depth && a->stack_depth == b->stack_depth &&
 	       a->print_limit == b->print_limit && a->has_print_limit == b->has_print_limit &&
 	       a->children == b->children && a->has_slower == b->has_slower &&
-	       a->slower_ns == b->slower_ns && a->budget == b->budget &&
-	       a->has_no_budget == b->has_no_budget && equal_texts(a->key, b->key) &&
-	       equal_texts(a->filter, b->filter) && equal_texts(a->hist, b->hist) &&
-	       equal_texts(a->by, b->by);
+	       a->slower_ns == b->slower_ns && a->is_outermost == b->is_outermost &&
+	       a->budget == b->budget && a->has_no_budget == b->has_no_budget &&
+	       equal_texts(a->key, b->key) && equal_texts(a->filter, b->filter) &&
+	       equal_texts(a->hist, b->hist) && equal_texts(a->by, b->by);
 }
 
 bool measure_request_times_calls(const struct measure_request *request)
@@ -196,6 +197,11 @@ bool measure_request_times_calls(const struct measure_request *request)
 		if (request_pair_is_calls(&request->pairs[i]))
 			return true;
 	return request->timed.n;
+}
+
+bool measure_request_walks(const struct measure_request *request)
+{
+	return request->stack_depth || request->is_outermost;
 }
 
 /* ---- faults --------------------------------------------------------------------------------- */
@@ -219,6 +225,24 @@ static bool has_code_without_args(const struct measure_request *request)
 		if (lacks_args(&request->pairs[i].start) || lacks_args(&request->pairs[i].stop))
 			return true;
 	return false;
+}
+
+static bool is_function(const struct item *item)
+{
+	return item->kind == ITEM_FUNCTION || item->kind == ITEM_FUNCTION_REGEXP;
+}
+
+/* Return true if REQUEST counts and times functions of OCaml, and nothing else. */
+static bool measures_only_functions(const struct measure_request *request)
+{
+	for (size_t i = 0; i < request->counted.n; i++)
+		if (!is_function(&request->counted.list[i]))
+			return false;
+	for (size_t i = 0; i < request->n_pairs; i++)
+		if (!request_pair_is_calls(&request->pairs[i]) ||
+		    !is_function(&request->pairs[i].start))
+			return false;
+	return request->counted.n || measure_request_has_pairs(request);
 }
 
 static bool has_fault_with_by(const struct measure_request *request, enum request_fault fault)
@@ -256,6 +280,12 @@ bool measure_request_has_fault(const struct measure_request *request, enum reque
 		return request->has_slower && !measure_request_has_pairs(request);
 	case REQUEST_SLOWER_AND_STACK:
 		return request->has_slower && request->stack_depth;
+	case REQUEST_OUTERMOST_WITHOUT_FUNCTION:
+		return request->is_outermost && !measures_only_functions(request);
+	case REQUEST_OUTERMOST_AND_OTHERS:
+		return request->is_outermost &&
+		       (request->printed.n || request->has_slower || request->stack_depth ||
+			request->filter || request->hist || request->by);
 	case REQUEST_LIMIT_WITHOUT_PRINT:
 		return request->has_print_limit && !request->printed.n && !request->has_slower;
 	case REQUEST_STACK_WITHOUT_PROBE:
@@ -344,6 +374,7 @@ const char *measure_request_needs_bpf(const struct measure_request *request)
 		{ request->printed.n, "--print" },
 		{ request->has_slower, "--slower" },
 		{ request->stack_depth, "--stack" },
+		{ request->is_outermost, "--outermost" },
 		{ request->split == OCP_BY_THREAD, "--by-thread" },
 		{ request->children, "--children" },
 		{ has_code_for_bpf(request), "line:, note:, times of c: and pairs of functions" },

@@ -74,6 +74,7 @@ struct measure_request {
 	char *key, *filter, *hist, *by; /* NULL: not given */
 	uint64_t print_limit;
 	bool has_print_limit, has_slower;
+	bool is_outermost;  /* calls of a function inside of another call of it do not count */
 	uint64_t slower_ns; /* report the pairs that take this time or longer */
 	/*
 	 * The parts of source lines that are not counted, see code/line_places.h. Belongs to the
@@ -129,6 +130,8 @@ enum request_fault {
 	REQUEST_HIST_WITHOUT_COUNT,
 	REQUEST_SLOWER_WITHOUT_PAIR,
 	REQUEST_SLOWER_AND_STACK,
+	REQUEST_OUTERMOST_WITHOUT_FUNCTION,
+	REQUEST_OUTERMOST_AND_OTHERS,
 	REQUEST_LIMIT_WITHOUT_PRINT,
 	REQUEST_STACK_WITHOUT_PROBE,
 	REQUEST_STACK_AND_SPLIT,
@@ -142,6 +145,8 @@ enum request_fault {
 bool measure_request_has_fault(const struct measure_request *request, enum request_fault fault);
 /* Return the first fault of REQUEST, or REQUEST_FINE. */
 enum request_fault measure_request_check(const struct measure_request *request);
+/* Return true if the stacks of hits must be walked. */
+bool measure_request_walks(const struct measure_request *request);
 /* Return true if the calls of a function are timed. */
 bool measure_request_times_calls(const struct measure_request *request);
 

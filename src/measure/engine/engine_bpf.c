@@ -499,7 +499,7 @@ static bool makes_records(const struct engine_spec *spec)
 static bool needs_own_ids(const struct engine_spec *spec, const struct measure_config *config)
 {
 	return !spec->exe || config->keyed_by != MEASURE_UNKEYED || makes_records(spec) ||
-	       spec->request.children || spec->request.stack_depth;
+	       spec->request.children || measure_request_walks(&spec->request);
 }
 
 static int choose_pid_namespace(struct ocp_ctx *ctx, const struct engine_spec *spec,
@@ -594,6 +594,7 @@ static int configure(struct engine *engine, const struct engine_spec *spec)
 		.domain_id = spec->domains.id,
 		.domain_tls = spec->domains.tls,
 		.stack_depth = spec->request.stack_depth,
+		.outermost = spec->request.is_outermost,
 		.slower_ns = spec->request.slower_ns,
 		.by_arg = spec->by.arg,
 		.by_max_times =
@@ -633,7 +634,7 @@ static int choose_variant(struct engine *engine, const struct engine_spec *spec,
 		*variant = BPF_FULL;
 	if (spec->request.has_slower && !needs_perf)
 		*variant = BPF_SLOWER;
-	if (spec->request.stack_depth && !needs_perf)
+	if (measure_request_walks(&spec->request) && !needs_perf)
 		*variant = BPF_STACKS;
 	if (spec->by.is_on && !needs_perf)
 		*variant = BPF_BY;
@@ -649,7 +650,7 @@ static int choose_variant(struct engine *engine, const struct engine_spec *spec,
 		return ctx_error(engine->ctx, -EOPNOTSUPP,
 				 "measuring: children and future processes need uprobe_multi "
 				 "links (Linux 6.6)");
-	if (needs_perf && spec->request.stack_depth)
+	if (needs_perf && measure_request_walks(&spec->request))
 		return ctx_error(engine->ctx, -EOPNOTSUPP,
 				 "measuring: stacks need uprobe_multi links (Linux 6.6)");
 	if (needs_perf && engine->config.args)
@@ -663,6 +664,7 @@ static int load_measure_object(struct engine *engine, const struct engine_spec *
 {
 	const __u32 matching = engine->config.matching;
 	const bool by_key = matching & MEASURE_SOME_BY_KEY;
+	const bool walks = measure_request_walks(&spec->request);
 	const struct bpf_object_setup setup = {
 		.config = engine->config,
 		.filter = spec->filter,
@@ -687,8 +689,8 @@ static int load_measure_object(struct engine *engine, const struct engine_spec *
 			.key_users = by_key ? (uint32_t)spec->max_processes : 0,
 			.domain_pairs = (uint32_t)spec->domains.max,
 			.print_bytes = makes_records(spec) ? (uint32_t)spec->print_bytes : 0,
-			.walked_processes = spec->request.stack_depth ? WALKED_PROCESSES : 0,
-			.walks = spec->request.stack_depth ? (uint32_t)engine->n_cpus * WALK_SLOTS : 0,
+			.walked_processes = walks ? WALKED_PROCESSES : 0,
+			.walks = walks ? (uint32_t)engine->n_cpus * WALK_SLOTS : 0,
 			.by_hits = spec->by.is_on ? (uint32_t)spec->by.max_hits : 0,
 			/* There are no more probes than sites. */
 			.by_probes = spec->by.is_on ? (uint32_t)spec->max_sites : 0,
@@ -713,7 +715,7 @@ static int load_measure_object(struct engine *engine, const struct engine_spec *
 	err = engine_bpf_map_hits(engine);
 	if (!err)
 		err = engine_bpf_map_serials(engine);
-	if (!err && spec->request.stack_depth)
+	if (!err && walks)
 		err = engine_bpf_open_stacks(engine, spec->exe);
 	if (err || !makes_records(spec))
 		return err;
@@ -970,6 +972,10 @@ static int write_site_table(struct engine *engine, const struct engine_file *fil
 			.condition = code->condition,
 			.unless = code->unless,
 		};
+		if (engine->config.outermost && code->function_bytes) {
+			sites[i].function_bytes = (__u32)code->function_bytes;
+			sites[i].function_before = (__u32)(code->va - code->function_va);
+		}
 	}
 	err = bpf_map_update_batch(engine->object.site_table, numbers, sites, &n, NULL);
 	if (err)

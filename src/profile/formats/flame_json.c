@@ -5,23 +5,11 @@
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "profile/formats/numbering.h"
-#include "profile/formats/page_frame.h"
-
-/* Write OBJECT and free it. */
-static int write_object(struct ocp_ctx *ctx, struct json_object *object, FILE *to)
-{
-	const char *json =
-		object ? json_object_to_json_string_ext(
-				 object, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
-		       : NULL;
-
-	if (json)
-		page_frame_write_json(json, to);
-	json_object_put(object);
-	return json ? 0 : ctx_no_memory(ctx);
-}
+#include "profile/formats/page_writer.h"
+#include "profile/profile_fold.h"
 
 static struct json_object *head_json(const struct profile *profile, const char *title)
 {
@@ -94,7 +82,7 @@ static int write_frames(struct ocp_ctx *ctx, const struct profile *profile,
 				continue;
 			if (number)
 				fputs(",\n", to);
-			if (write_object(ctx, frame_json(stack->frames[j]), to))
+			if (page_write_object(ctx, frame_json(stack->frames[j]), to))
 				return -ENOMEM;
 		}
 	}
@@ -172,31 +160,156 @@ static void write_old_values(const struct profile_diff *diff, FILE *to)
 	fputs(",\n\"old\":[", to);
 	for (size_t i = 0; i < diff->n_stacks; i++)
 		fprintf(to, "%s%" PRIu64, i ? "," : "", diff->stacks[i].change.old_value);
-	fprintf(to, "],\n\"samples\":[%.1f,%.1f]", diff->old_samples, diff->new_samples);
+	fputs("]", to);
 }
 
-int flame_json_write(struct ocp_ctx *ctx, const struct profile *profile,
-		     const struct profile_diff *diff, const char *title, FILE *to)
+/* ---- whole and folded ----------------------------------------------------------------------- */
+
+/* What one graph shows. */
+struct flame_graph {
+	const struct profile *profile;	 /* in a comparison: the stacks of both profiles */
+	const struct profile_diff *diff; /* NULL: no comparison */
+};
+
+/* Write the members "stacks", "functions" and, in a comparison, "old". */
+static int write_graph(struct ocp_ctx *ctx, const struct flame_graph *graph,
+		       struct numbering *numbers, FILE *to)
 {
+	int err;
+
+	fputs("\"stacks\":[", to);
+	err = write_stacks(ctx, graph->profile, numbers, to);
+	fputs("],\n\"functions\":[", to);
+	if (!err)
+		err = graph->diff ? write_changed_functions(ctx, graph->diff, numbers, to)
+				  : write_functions(ctx, graph->profile, numbers, to);
+	fputs("]", to);
+	if (graph->diff)
+		write_old_values(graph->diff, to);
+	return err;
+}
+
+/* Write all. FOLDED is NULL if nothing is folded; otherwise LIBRARIES names the folded ones. */
+static int write_flame(struct ocp_ctx *ctx, const struct flame_graph *whole,
+		       const struct flame_graph *folded, const char *libraries,
+		       const struct flame_form *form, FILE *to)
+{
+	struct json_object *head = head_json(whole->profile, form->title);
 	struct numbering numbers = { 0 };
 	int err;
 
+	if (form->is_unfolded)
+		json_object_object_add(head, "unfolded", json_object_new_boolean(true));
 	fputs("{\"profile\":", to);
-	err = write_object(ctx, head_json(profile, title), to);
+	err = page_write_object(ctx, head, to);
 	fputs(",\n\"frames\":[", to);
 	if (!err)
-		err = write_frames(ctx, profile, &numbers, to);
-	fputs("],\n\"stacks\":[", to);
+		err = write_frames(ctx, whole->profile, &numbers, to);
+	if (!err && folded)
+		err = write_frames(ctx, folded->profile, &numbers, to);
+	fputs("],\n", to);
 	if (!err)
-		err = write_stacks(ctx, profile, &numbers, to);
-	fputs("],\n\"functions\":[", to);
-	if (!err)
-		err = diff ? write_changed_functions(ctx, diff, &numbers, to)
-			   : write_functions(ctx, profile, &numbers, to);
-	fputs("]", to);
-	if (diff)
-		write_old_values(diff, to);
+		err = write_graph(ctx, whole, &numbers, to);
+	if (whole->diff)
+		fprintf(to, ",\n\"samples\":[%.1f,%.1f]", whole->diff->old_samples,
+			whole->diff->new_samples);
+	if (!err && folded) {
+		fprintf(to, ",\n\"folded\":{\"libraries\":\"%s\",\n", libraries);
+		err = write_graph(ctx, folded, &numbers, to);
+		fputs("}", to);
+	}
 	fputs("}", to);
 	numbering_free(&numbers);
+	return err;
+}
+
+int flame_json_write(struct ocp_ctx *ctx, const struct profile *profile,
+		     const struct flame_form *form, FILE *to)
+{
+	const struct flame_graph whole = { .profile = profile };
+	char libraries[FOLDED_TEXT_BYTES] = "";
+	struct folded_profile copy;
+	int err = profile_fold_copy(ctx, profile, &copy, libraries);
+
+	if (!err)
+		err = write_flame(ctx, &whole,
+				  copy.is_same ? NULL
+					       : &(struct flame_graph){ .profile = &copy.profile },
+				  libraries, form, to);
+	folded_profile_free(&copy);
+	return err;
+}
+
+/*
+ * Set BOTH to the new profile with the stacks of DIFF, and their new values. The caller frees the
+ * stacks, and not their frames.
+ */
+static int join_stacks(struct ocp_ctx *ctx, const struct profile_diff *diff, struct profile *both)
+{
+	*both = *diff->new_profile;
+	both->n = diff->n_stacks;
+	both->stacks = calloc(both->n + 1, sizeof(*both->stacks));
+	if (!both->stacks)
+		return ctx_no_memory(ctx);
+	for (size_t i = 0; i < both->n; i++) {
+		const struct profile_diff_stack *from = &diff->stacks[i];
+
+		both->stacks[i] = *from->stack;
+		both->stacks[i].value = from->change.new_value;
+		if (!from->change.new_value)
+			both->stacks[i].samples = 0;
+	}
+	return 0;
+}
+
+/* A comparison of two profiles that are folded. */
+struct folded_diff {
+	char libraries[FOLDED_TEXT_BYTES];
+	struct folded_profile before, now;
+	struct profile_diff diff;
+	struct profile both;
+};
+
+/* Fold the profiles of DIFF, and compare them again. The caller frees FOLDED in all cases. */
+static int fold_diff(struct ocp_ctx *ctx, const struct profile_diff *diff,
+		     struct folded_diff *folded)
+{
+	int err;
+
+	*folded = (struct folded_diff){ 0 };
+	err = profile_fold_copy(ctx, diff->old_profile, &folded->before, folded->libraries);
+	if (!err)
+		err = profile_fold_copy(ctx, diff->new_profile, &folded->now, folded->libraries);
+	if (!err)
+		err = profile_diff_make(ctx, &folded->before.profile, &folded->now.profile,
+					&folded->diff);
+	return err ? err : join_stacks(ctx, &folded->diff, &folded->both);
+}
+
+static void folded_diff_free(struct folded_diff *folded)
+{
+	free(folded->both.stacks);
+	profile_diff_free(&folded->diff);
+	folded_profile_free(&folded->now);
+	folded_profile_free(&folded->before);
+}
+
+int flame_json_write_diff(struct ocp_ctx *ctx, const struct profile_diff *diff,
+			  const struct flame_form *form, FILE *to)
+{
+	struct folded_diff folded;
+	struct profile both = { 0 };
+	int err = fold_diff(ctx, diff, &folded);
+
+	if (!err)
+		err = join_stacks(ctx, diff, &both);
+	if (!err)
+		err = write_flame(ctx, &(struct flame_graph){ &both, diff },
+				  folded.before.is_same && folded.now.is_same
+					  ? NULL
+					  : &(struct flame_graph){ &folded.both, &folded.diff },
+				  folded.libraries, form, to);
+	free(both.stacks);
+	folded_diff_free(&folded);
 	return err;
 }

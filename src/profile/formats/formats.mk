@@ -17,12 +17,12 @@ $(O)/pprof/%.o: $(O)/pprof/%.c
 
 $(O)/$(formats)/pprof_writer.o: | $(O)/pprof/pprof.pb-c.h
 
-$(O)/$(formats)/page.html: $(formats)/page/page.html $(formats)/page/assemble \
+$(O)/$(formats)/%.html: $(formats)/page/%.html $(formats)/page/assemble \
 		$(wildcard $(formats)/page/* $(formats)/vendor/*/*) src/serve/web/format.js
 	$(say) PAGE $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(formats)/page/assemble $< >$@
 
-$(O)/$(formats)/page.o: $(formats)/page.S $(O)/$(formats)/page.html
+$(O)/$(formats)/page.o: $(formats)/page.S $(O)/$(formats)/page.html $(O)/$(formats)/report.html
 	$(say) AS $<
-	$(Q)$(CC) -DPAGE_NAME=flame_page -DPAGE_FILE='"$(O)/$(formats)/page.html"' -c -o $@ $<
+	$(Q)$(CC) -DFLAME_PAGE='"$(O)/$(formats)/page.html"' -DREPORT_PAGE='"$(O)/$(formats)/report.html"' -c -o $@ $<

@@ -1,63 +1,35 @@
 // SPDX-License-Identifier: MIT
-/*
- * Writes the HTML page that the build assembles from page/page.html and the files named in it. The
- * page needs no other file.
- */
 #include "profile/formats/html_writer.h"
 
-#include <stdlib.h>
+#include "profile/formats/page_writer.h"
 
-#include "profile/formats/flame_json.h"
-#include "profile/formats/page_frame.h"
-
-extern const char flame_page[]; /* see page.S */
-
-/* What the page shows. */
-struct shown {
+/* What the page shows: a profile or a comparison; the other one is NULL. */
+struct flame_data {
 	const struct profile *profile;
-	const struct profile_diff *diff; /* NULL: not a comparison */
-	const char *title;
+	const struct profile_diff *diff;
+	const struct flame_form *form;
 };
 
-static int write_shown(struct ocp_ctx *ctx, const void *data, FILE *to)
+static int write_flame_data(struct ocp_ctx *ctx, const void *data, FILE *to)
 {
-	const struct shown *shown = data;
+	const struct flame_data *flame = data;
 
-	return flame_json_write(ctx, shown->profile, shown->diff, shown->title, to);
+	return flame->diff ? flame_json_write_diff(ctx, flame->diff, flame->form, to)
+			   : flame_json_write(ctx, flame->profile, flame->form, to);
 }
 
-static int write_page(struct ocp_ctx *ctx, const struct profile *profile,
-		      const struct profile_diff *diff, const char *title, FILE *to)
+int html_write(struct ocp_ctx *ctx, const struct profile *profile, const struct flame_form *form,
+	       FILE *to)
 {
-	const struct shown shown = { .profile = profile, .diff = diff, .title = title };
+	const struct flame_data data = { .profile = profile, .form = form };
 
-	return page_frame_write(ctx, flame_page, "profile", write_shown, &shown, to);
+	return page_write(ctx, flame_page, "the profile", write_flame_data, &data, to);
 }
 
-int html_write(struct ocp_ctx *ctx, const struct profile *profile, const char *title, FILE *to)
+int html_write_diff(struct ocp_ctx *ctx, const struct profile_diff *diff,
+		    const struct flame_form *form, FILE *to)
 {
-	return write_page(ctx, profile, NULL, title, to);
-}
+	const struct flame_data data = { .diff = diff, .form = form };
 
-int html_write_diff(struct ocp_ctx *ctx, const struct profile_diff *diff, const char *title,
-		    FILE *to)
-{
-	struct profile both = *diff->new_profile;
-	int err;
-
-	both.n = diff->n_stacks;
-	both.stacks = calloc(both.n + 1, sizeof(*both.stacks));
-	if (!both.stacks)
-		return ctx_no_memory(ctx);
-	for (size_t i = 0; i < both.n; i++) {
-		const struct profile_diff_stack *from = &diff->stacks[i];
-
-		both.stacks[i] = *from->stack;
-		both.stacks[i].value = from->change.new_value;
-		if (!from->change.new_value)
-			both.stacks[i].samples = 0;
-	}
-	err = write_page(ctx, &both, diff, title, to);
-	free(both.stacks);
-	return err;
+	return page_write(ctx, flame_page, "the profile", write_flame_data, &data, to);
 }

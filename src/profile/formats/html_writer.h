@@ -2,7 +2,7 @@
 /*
  * Room profile/formats: files of profiles.
  * In: a profile.
- * Out: pprof, JSON, a page with a flame graph.
+ * Out: pprof, JSON, pages.
  * Callers: tool and serve.
  */
 /*
@@ -13,16 +13,16 @@
 #define PROFILE_FORMATS_HTML_WRITER_H
 
 #include <stdio.h>
-#include "profile/profile_diff.h"
+#include "profile/formats/flame_json.h"
 
-/* TITLE may be any text; the page shows it unchanged. */
-int html_write(struct ocp_ctx *ctx, const struct profile *profile, const char *title, FILE *to);
+int html_write(struct ocp_ctx *ctx, const struct profile *profile, const struct flame_form *form,
+	       FILE *to);
 
 /*
  * Like html_write(), but for a comparison: the widths of the boxes show the new profile, the
  * colours show the changes.
  */
-int html_write_diff(struct ocp_ctx *ctx, const struct profile_diff *diff, const char *title,
-		    FILE *to);
+int html_write_diff(struct ocp_ctx *ctx, const struct profile_diff *diff,
+		    const struct flame_form *form, FILE *to);
 
 #endif

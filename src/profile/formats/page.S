@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* A page, as the string PAGE_NAME: the contents of the file PAGE_FILE, ending with a NUL. */
+/* The pages that page_writer.c writes: the contents of the files FLAME_PAGE and REPORT_PAGE, each ending with a NUL. */
+#define PAGE(name, file)          \
+	.globl name;              \
+	.hidden name;             \
+	.type name, @object;      \
+	name: .incbin file;       \
+	.byte 0;                  \
+	.size name, . - name
+
 	.section .rodata
-	.globl PAGE_NAME
-	.hidden PAGE_NAME
-	.type PAGE_NAME, @object
-PAGE_NAME:
-	.incbin PAGE_FILE
-	.byte 0
-	.size PAGE_NAME, . - PAGE_NAME
+	PAGE(flame_page, FLAME_PAGE)
+	PAGE(report_page, REPORT_PAGE)
 
 	.section .note.GNU-stack, "", @progbits

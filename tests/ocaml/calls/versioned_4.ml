@@ -8,3 +8,4 @@ let[@inline never] run_domains _ _ =
   ignore
 let timed _ = ()
 let fibres _ = ()
+let outermost _ = ()

@@ -96,3 +96,18 @@ let fibres n =
     let b = started (501 + (2 * i)) in
     Domain.join (Domain.spawn (fun () -> go_on b; go_on a))
   done
+
+(* For outermost.ml: calls in a fibre are inner calls if its parent is in a call. Calls in fibres that wait are not around those in other
+   fibres. *)
+let rec nests top us n =
+  if top then hit "Versioned.nests";
+  let start = clock () in
+  burn us;
+  let deeper () = match_with (nests false us) (n - 1) { retc = (fun m -> m); exnc = raise; effc = (fun _ -> None) } in
+  let m = if n = 0 then 0 else 1 + deeper () in
+  if top then inner "Versioned.nests" (clock () - start);
+  m
+
+let outermost us =
+  for _ = 1 to 5 do ignore (around "Versioned.nests" (nests true us) 3) done;
+  timed us

@@ -36,6 +36,12 @@ function quoted(text) {
 	return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
+// Say what is folded in the graph.
+function foldedText({ libraries }) {
+	return (libraries ? `Functions of a library in a row are one box: ${libraries}. ` : "") +
+		"Functions and chains of functions that repeat are shown once.";
+}
+
 export function signed(number) {
 	return (number < 0 ? "−" : "+") + Math.abs(number).toFixed(1);
 }
@@ -45,9 +51,11 @@ export class FlameView {
 	#isBack = false;
 
 	// PART(name) returns the element of the page with this name: graph, search, tools, back, reset,
-	// turn, matches, details, narrow or legend.
-	constructor(part) {
+	// turn, fold, folded, matches, details, narrow or legend. ONFOLD is called after the user has
+	// folded or unfolded the graph.
+	constructor(part, onFold = () => {}) {
 		this.part = part;
+		this.onFold = onFold;
 		this.graph = part("graph");
 		part("search").addEventListener("input", () => {
 			clearTimeout(this.#searchTimer);
@@ -57,6 +65,7 @@ export class FlameView {
 		part("back").addEventListener("click", () => this.#zoomBack());
 		part("reset").addEventListener("click", () => this.#showAll());
 		part("turn").addEventListener("click", () => this.#turn());
+		part("fold").addEventListener("click", () => this.#fold());
 		this.graph.addEventListener("keydown", (event) => this.#onKey(event));
 		new ResizeObserver(() => this.chart && this.#width() !== this.chart.width() && this.#draw())
 			.observe(this.graph);
@@ -64,20 +73,32 @@ export class FlameView {
 
 	// Draw the profile DATA, whose format is described in flame_json.h.
 	show(data) {
+		this.whole = data;
 		this.profile = data.profile;
-		this.tree = treeOf(data);
 		this.isDiff = data.old !== undefined; // two profiles are compared
 		this.samples = data.samples ?? [0, 0]; // in a comparison: the numbers of samples, old and new
+		this.isFolded = data.folded !== undefined && !data.profile.unfolded;
+		this.part("search").value = "";
+		setText(this.part("matches"), "");
+		this.#show();
+	}
+
+	// Draw the graph, whole or folded.
+	#show() {
+		const { whole } = this;
+		this.data = this.isFolded ? { ...whole, ...whole.folded } : whole; // what is shown
+		this.tree = treeOf(this.data);
 		this.visited = []; // the nodes that were zoomed to before
 		this.chosen = undefined;
 		this.graph.replaceChildren();
-		this.part("search").value = "";
-		setText(this.part("matches"), "");
 		setText(this.part("details"), "");
-		this.#listKinds(data.functions.map(([frame]) => data.frames[frame][1]));
+		this.#listKinds(this.data.functions.map(([frame]) => this.data.frames[frame][1]));
 		this.chart = this.#newChart();
 		d3.select(this.graph).datum(this.tree).call(this.chart);
 		this.root = this.zoomed = d3.select(this.graph).datum();
+		this.part("fold").hidden = whole.folded === undefined;
+		this.part("fold").setAttribute("aria-pressed", String(this.isFolded));
+		setText(this.part("folded"), this.isFolded ? foldedText(whole.folded) : "");
 		this.#afterUpdate();
 	}
 
@@ -232,6 +253,15 @@ export class FlameView {
 	#showAll() {
 		this.visited.length = 0;
 		this.#zoomTo(this.root, true);
+	}
+
+	// Fold or unfold the graph. What was searched for is searched again.
+	#fold() {
+		this.isFolded = !this.isFolded;
+		this.#show();
+		if (this.part("search").value.trim())
+			this.#search();
+		this.onFold();
 	}
 
 	#turn() {

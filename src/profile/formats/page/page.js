@@ -9,15 +9,22 @@ const $ = (id) => document.getElementById(id);
 const data = JSON.parse($("data").textContent);
 const { profile } = data;
 const isDiff = data.old !== undefined; // two profiles are compared
-const view = new FlameView($);
+const view = new FlameView($, () => {
+	functions = namedFunctions();
+	listFunctions(document.querySelector("[aria-sort]").dataset.sort);
+});
 view.show(data);
 
 // ---- functions ----------------------------------------------------------------------------------
 
-const functions = data.functions.map(([frame, self, total, oldSelf, oldTotal]) => {
-	const [name, kind, file] = data.frames[frame];
-	return { name, kind, file, self, total, oldSelf, oldTotal, change: Math.abs(view.points(self, oldSelf)) };
-});
+let functions = namedFunctions(); // those of the graph that is shown
+
+function namedFunctions() {
+	return view.data.functions.map(([frame, self, total, oldSelf, oldTotal]) => {
+		const [name, kind, file] = data.frames[frame];
+		return { name, kind, file, self, total, oldSelf, oldTotal, change: Math.abs(view.points(self, oldSelf)) };
+	});
+}
 
 function functionRow(found) {
 	const button = make("button", { type: "button", title: "Search for it" }, found.name);
