@@ -12,6 +12,7 @@ include tests/fuzz/fuzz.mk
 
 profile_driver := $(O)/tests/profile/write_profile
 stopped_walker := $(O)/tests/profile/walk_stopped
+trace_driver := $(O)/tests/record/write_trace
 
 # Benchmarks that use functions of src: `make bench` must find them as they are.
 bench_internals := $(addprefix $(O)/bench/,gauges inside_times tables)
@@ -34,11 +35,16 @@ soak: ## ten minutes of programs that come and go under `serve`; what it held is
 
 unit-tests: $(if $(have_cmocka),$(unit_tests)) test-drivers
 	@:
-test-drivers: $(if $(have_cmocka),$(profile_driver)) $(stopped_walker)
+test-drivers: $(if $(have_cmocka),$(profile_driver)) $(stopped_walker) $(trace_driver)
 	@:
 
 # It gives made-up profiles to the writers of formats.
 $(profile_driver): $(O)/tests/profile/write_profile.o $(O)/tests/unit/support.a $(parts_a) $(internal_a)
+	$(say) LINK $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(TOOL_LIBS)
+
+# It gives made-up traces to the writers of formats.
+$(trace_driver): $(O)/tests/record/write_trace.o $(parts_a) $(internal_a)
 	$(say) LINK $@
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(TOOL_LIBS)
 

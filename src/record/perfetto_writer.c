@@ -12,11 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "base/clock.h"
-#include "base/strbuf.h"
 #include "perfetto.pb-c.h"
-#include "profile/formats/numbering.h"
+#include "record/named_stacks.h"
 #include "record/timeline.h"
 
 typedef Perfetto__Protos__Trace pb_trace;
@@ -36,28 +34,14 @@ enum {
 	BOOTTIME = 6,
 };
 
-static const char *const category_names[TRACE_CATEGORIES] = {
-	[TRACE_PROBE] = "probe", [TRACE_PAIR] = "pair", [TRACE_CALL] = "function",
-	[TRACE_GC] = "gc",	 [TRACE_WAIT] = "wait", [TRACE_READY] = "ready",
-	[TRACE_SAMPLE] = "cpu",
-};
-
-/* A stack that was described. */
-struct described {
-	char *name, *text; /* NULL: the stack is not known */
-	bool is_sent;	   /* its text is in the trace, as number N + 1 */
-};
-
 struct perfetto_out {
 	struct ocp_ctx *ctx;
-	const struct perfetto_source *source;
+	const struct trace_source *source;
 	struct timeline timeline;
 	FILE *to;
 	uint8_t *bytes; /* a packet, as it is written */
 	size_t room;
-	struct numbering stack_numbers;
-	struct described *stacks;
-	size_t n_stacks;
+	struct named_stacks stacks;
 	uint64_t *parents; /* uuids of the tracks of processes, by track; 0: not described */
 };
 
@@ -97,27 +81,6 @@ static int write_packet(struct perfetto_out *out, pb_packet *packet)
 	perfetto__protos__trace__pack(&trace, out->bytes);
 	fwrite(out->bytes, 1, bytes, out->to);
 	return 0;
-}
-
-/*
- * Return TEXT with U+FFFD in the place of bytes that are not UTF-8, which protobuf demands. The
- * caller frees the copy. NULL: out of memory.
- */
-static char *copy_utf8(const char *text)
-{
-	struct strbuf buf = { 0 };
-
-	while (*text) {
-		const size_t n = utf8_character_bytes(text);
-
-		strbuf_add(&buf, n ? text : "\xef\xbf\xbd", n ? n : 3);
-		text += n ? n : 1;
-	}
-	strbuf_add(&buf, "", 1);
-	if (!buf.is_short)
-		return buf.bytes;
-	strbuf_free(&buf);
-	return NULL;
 }
 
 /* ---- names and clocks ----------------------------------------------------------------------- */
@@ -161,7 +124,7 @@ static void fill_categories(struct names *names)
 		perfetto__protos__event_category__init(&names->categories[i]);
 		names->categories[i].has_iid = true;
 		names->categories[i].iid = i + 1;
-		names->categories[i].name = (char *)category_names[i];
+		names->categories[i].name = (char *)trace_category_name((enum trace_category)i);
 		names->category_list[i] = &names->categories[i];
 	}
 	names->data.n_event_categories = TRACE_CATEGORIES;
@@ -414,37 +377,6 @@ static int write_event_packet(struct perfetto_out *out, int64_t ns, pb_event *ev
 
 /* ---- stacks --------------------------------------------------------------------------------- */
 
-/* Set *NUMBER to the number of the described stack of EVENT in out->stacks. */
-static int find_stack(struct perfetto_out *out, const struct trace_event *event, size_t *number)
-{
-	const uint64_t key[] = { event->category, event->stack };
-	struct described *described;
-	bool is_new;
-	int err;
-
-	if (!numbering_of(&out->stack_numbers, key, sizeof(key), number, &is_new))
-		return ctx_no_memory(out->ctx);
-	if (!is_new)
-		return 0;
-	described = array_add(out->stacks, out->n_stacks);
-	if (!described)
-		return ctx_no_memory(out->ctx);
-	*described = (struct described){ 0 };
-	err = moments_describe(out->source->moments, event->category, event->stack,
-			       &described->name, &described->text);
-	return err == -ENOMEM ? ctx_no_memory(out->ctx) : 0;
-}
-
-static void free_stacks(struct perfetto_out *out)
-{
-	for (size_t i = 0; i < out->n_stacks; i++) {
-		free(out->stacks[i].name);
-		free(out->stacks[i].text);
-	}
-	free(out->stacks);
-	numbering_free(&out->stack_numbers);
-}
-
 /* Write a wait or a sample: its name is that of its stack, and the stack is its argument. */
 static int write_with_stack(struct perfetto_out *out, const struct timeline_item *item,
 			    const struct trace_event *event, pb_event *message)
@@ -453,14 +385,14 @@ static int write_with_stack(struct perfetto_out *out, const struct timeline_item
 	Perfetto__Protos__InternedString *strings = &string;
 	Perfetto__Protos__InternedData data = PERFETTO__PROTOS__INTERNED_DATA__INIT;
 	pb_annotation stack = PERFETTO__PROTOS__DEBUG_ANNOTATION__INIT, *stacks = &stack;
-	struct described *described;
+	struct named_stack_text *described;
 	uint64_t category = (uint64_t)event->category + 1;
 	size_t number;
-	int err = find_stack(out, event, &number);
+	int err = named_stacks_find(out->ctx, out->source, &out->stacks, event, &number);
 
 	if (err)
 		return err;
-	described = &out->stacks[number];
+	described = &out->stacks.stacks[number];
 	message->n_category_iids = 1;
 	message->category_iids = &category;
 	if (!described->text) {
@@ -480,8 +412,8 @@ static int write_with_stack(struct perfetto_out *out, const struct timeline_item
 	string.str.len = strlen(described->text);
 	data.n_debug_annotation_string_values = 1;
 	data.debug_annotation_string_values = &strings;
-	err = write_event_packet(out, item->ns, message, described->is_sent ? NULL : &data);
-	described->is_sent = true;
+	err = write_event_packet(out, item->ns, message, described->is_written ? NULL : &data);
+	described->is_written = true;
 	return err;
 }
 
@@ -523,7 +455,7 @@ static int write_item(struct perfetto_out *out, const struct timeline_item *item
 	if (item->kind == TIMELINE_END)
 		return write_event_packet(out, item->ns, &message, NULL);
 	trace_read(out->source->trace, item->place, args, &event);
-	if (event.category == TRACE_WAIT || event.category == TRACE_SAMPLE)
+	if (named_stacks_has(event.category))
 		return write_with_stack(out, item, &event, &message);
 	if (item->kind != TIMELINE_COUNTER)
 		return write_named(out, item, &event, &message);
@@ -540,7 +472,7 @@ static int write_item(struct perfetto_out *out, const struct timeline_item *item
  */
 static int write_origin(struct perfetto_out *out)
 {
-	const struct perfetto_source *source = out->source;
+	const struct trace_source *source = out->source;
 	const int64_t ns =
 		out->timeline.n_items ? out->timeline.items[0].ns : clock_ns(CLOCK_MONOTONIC);
 	pb_packet packet = PERFETTO__PROTOS__TRACE_PACKET__INIT;
@@ -594,7 +526,7 @@ int perfetto_write(struct ocp_ctx *ctx, const void *data, FILE *to)
 	for (size_t i = 0; !err && i < out.timeline.n_items; i++)
 		err = write_item(&out, &out.timeline.items[i]);
 	timeline_free(&out.timeline);
-	free_stacks(&out);
+	named_stacks_free(&out.stacks);
 	free(out.parents);
 	free(out.bytes);
 	return err;

@@ -7,22 +7,9 @@
 #define RECORD_PERFETTO_WRITER_H
 
 #include <stdio.h>
-#include "record/moments.h"
-#include "record/trace.h"
+#include "record/source.h"
 
-struct perfetto_source {
-	const struct trace *trace;
-	int64_t since_ns; /* leave out events that ended before this time of CLOCK_MONOTONIC */
-	const char *tool; /* the name and version of the tool */
-	const char *why;  /* what the trace was written for; NULL: nothing to say */
-	uint64_t n_lost;  /* events that the recorder did not get */
-	/*
-	 * names the stacks of waits and samples, after moments_read_stacks(); NULL: there are none
-	 */
-	struct moments *moments;
-};
-
-/* Write the struct perfetto_source DATA to TO. Returns 0, or -ENOMEM with a message in CTX. */
+/* Write the struct trace_source DATA to TO. Returns 0, or -ENOMEM with a message in CTX. */
 int perfetto_write(struct ocp_ctx *ctx, const void *data, FILE *to);
 
 #endif

@@ -33,6 +33,7 @@
 #include "program/program.h"
 #include "record/hit_events.h"
 #include "record/moments.h"
+#include "record/page_writer.h"
 #include "record/perfetto_writer.h"
 #include "tool/gc_plan.h"
 #include "tool/likely_pairs.h"
@@ -73,7 +74,8 @@ struct record_options {
 	size_t n_conditions;
 	int64_t last_ns;
 	size_t memory, n_files;
-	unsigned int hz; /* samples of the CPU per second; 0: none */
+	unsigned int hz;  /* samples of the CPU per second; 0: none */
+	const char *html; /* the page to write; NULL: none */
 	bool has_last, has_files, has_no_waits;
 };
 
@@ -342,9 +344,34 @@ static uint64_t lost_in_kernel(struct recording *r)
 	return n + (r->moments ? moments_n_lost(r->moments) : 0);
 }
 
-static int write_trace(struct recording *r, const char *path, int64_t since_ns, const char *why)
+/* A form in which the trace is written. */
+struct trace_form {
+	const char *path;
+	int (*write)(struct ocp_ctx *ctx, const void *data, FILE *to);
+	const char *opened_by;
+};
+
+enum { MOST_FORMS = 2 };
+
+/* Set FORMS to the forms that the user has asked for. Returns their number. */
+static size_t trace_forms(const struct options *options, struct trace_form forms[MOST_FORMS])
 {
-	const struct perfetto_source source = {
+	const struct record_options *own = options->own;
+	size_t n = 0;
+
+	if (options->output)
+		forms[n++] = (struct trace_form){ options->output, perfetto_write,
+						  "ui.perfetto.dev opens it" };
+	if (own->html)
+		forms[n++] =
+			(struct trace_form){ own->html, timeline_page_write, "a browser opens it" };
+	return n;
+}
+
+static int write_trace(struct recording *r, const struct trace_form *form, const char *path,
+		       int64_t since_ns, const char *why)
+{
+	const struct trace_source source = {
 		.trace = r->trace,
 		.since_ns = since_ns,
 		.tool = "recorded by ocaml-probes " OCP_VERSION,
@@ -354,10 +381,10 @@ static int write_trace(struct recording *r, const char *path, int64_t since_ns, 
 	};
 	int err = r->moments ? moments_read_stacks(r->moments) : 0;
 
-	return err ? err : profile_file_write(r->options->ctx, path, perfetto_write, &source);
+	return err ? err : profile_file_write(r->options->ctx, path, form->write, &source);
 }
 
-/* Return the name of file number N: that of -o with the number before its extension. */
+/* Return the name of file number N: OUTPUT with the number before its extension. */
 static char *numbered_path(const char *output, size_t n)
 {
 	const char *slash = strrchr(output, '/');
@@ -369,54 +396,83 @@ static char *numbered_path(const char *output, size_t n)
 	return asprintf(&path, "%.*s-%zu%s", (int)stem, output, n, output + stem) < 0 ? NULL : path;
 }
 
+/* Set *EXISTS to whether a file NUMBER exists in any form. */
+static int find_numbered(const struct recording *r, size_t number, bool *exists)
+{
+	struct trace_form forms[MOST_FORMS];
+	const size_t n = trace_forms(r->options, forms);
+
+	*exists = false;
+	for (size_t i = 0; i < n; i++) {
+		char *path = numbered_path(forms[i].path, number);
+
+		if (!path)
+			return ctx_no_memory(r->options->ctx);
+		*exists |= access(path, F_OK) == 0;
+		free(path);
+	}
+	return 0;
+}
+
 /* Files of an earlier recorder stay: find the number after theirs. */
 static int find_existing(struct recording *r)
 {
-	char *path;
 	bool exists;
 
 	do {
-		path = numbered_path(r->options->output, r->n_existing + 1);
-		if (!path)
-			return ctx_no_memory(r->options->ctx);
-		exists = access(path, F_OK) == 0;
-		free(path);
+		int err = find_numbered(r, r->n_existing + 1, &exists);
+
+		if (err)
+			return err;
 		r->n_existing += exists;
 	} while (exists);
 	return 0;
 }
 
-/* Remove the oldest file of this recorder if there are too many. */
-static void remove_oldest(const struct recording *r)
+/* Remove the oldest file of this recorder in the form FORM if there are too many. */
+static void remove_oldest(const struct recording *r, const struct trace_form *form)
 {
 	char *path;
 
 	if (r->n_written <= r->own->n_files)
 		return;
-	path = numbered_path(r->options->output, r->n_existing + r->n_written - r->own->n_files);
+	path = numbered_path(form->path, r->n_existing + r->n_written - r->own->n_files);
 	if (path && unlink(path) != 0 && errno != ENOENT)
 		say("%s: %s", path, strerror(errno));
 	free(path);
 }
 
-/* Write the file that is due. */
-static int write_due(struct recording *r)
+/* Write the file that is due in the form FORM. */
+static int write_due_form(struct recording *r, const struct trace_form *form)
 {
-	char *path = numbered_path(r->options->output, r->n_existing + r->n_written + 1);
+	char *path = numbered_path(form->path, r->n_existing + r->n_written + 1);
 	int err;
 
 	if (!path)
 		return ctx_no_memory(r->options->ctx);
-	err = write_trace(r, path, r->held_ns - r->own->last_ns, r->why);
-	if (!err) {
-		r->n_written++;
-		if (!r->options->quiet)
-			say("%s: written, since %s", path, r->why);
-		remove_oldest(r);
-	}
-	r->due_ns = 0;
+	err = write_trace(r, form, path, r->held_ns - r->own->last_ns, r->why);
+	if (!err && !r->options->quiet)
+		say("%s: written, since %s", path, r->why);
 	free(path);
 	return err;
+}
+
+/* Write what is due, in all forms. */
+static int write_due(struct recording *r)
+{
+	struct trace_form forms[MOST_FORMS];
+	const size_t n = trace_forms(r->options, forms);
+	int err = 0;
+
+	for (size_t i = 0; !err && i < n; i++)
+		err = write_due_form(r, &forms[i]);
+	r->due_ns = 0;
+	if (err)
+		return err;
+	r->n_written++;
+	for (size_t i = 0; i < n; i++)
+		remove_oldest(r, &forms[i]);
+	return 0;
 }
 
 static bool is_flight_recorder(const struct recording *r)
@@ -526,22 +582,31 @@ static int open_processes(const struct options *options, struct ocp_process **pr
 	return EXIT_DONE;
 }
 
-/* Write the whole trace, and say what it has. */
-static int write_all(struct recording *r)
+/* Write the whole trace in the form FORM, and say what it has. */
+static int write_whole(struct recording *r, const struct trace_form *form)
 {
-	const char *output = r->options->output;
 	const uint64_t n = trace_event_count(r->trace);
-	int err = write_trace(r, output, INT64_MIN, NULL);
+	int err = write_trace(r, form, form->path, INT64_MIN, NULL);
 
 	if (err)
 		return say_error(r->options->ctx, err);
 	if (r->options->quiet)
 		return EXIT_DONE;
-	say("%s: written: %" PRIu64 " event%s of %.1f s, %" PRIu64 " dropped, %" PRIu64
-	    " lost; ui.perfetto.dev opens it",
-	    output, n, plural(n), (double)(r->end_ns - r->start_ns) / 1e9, trace_dropped(r->trace),
-	    r->n_lost + lost_in_kernel(r));
+	say("%s: written: %" PRIu64 " event%s of %.1f s, %" PRIu64 " dropped, %" PRIu64 " lost; %s",
+	    form->path, n, plural(n), (double)(r->end_ns - r->start_ns) / 1e9,
+	    trace_dropped(r->trace), r->n_lost + lost_in_kernel(r), form->opened_by);
 	return EXIT_DONE;
+}
+
+static int write_all(struct recording *r)
+{
+	struct trace_form forms[MOST_FORMS];
+	const size_t n = trace_forms(r->options, forms);
+	int code = EXIT_DONE;
+
+	for (size_t i = 0; code == EXIT_DONE && i < n; i++)
+		code = write_whole(r, &forms[i]);
+	return code;
 }
 
 /* The end of a flight recorder: write the file that is planned, and say how many there are. */
@@ -604,6 +669,8 @@ static int open_recorder(struct recording *r, struct ocp_process **procs)
 	err = trace_new(options->ctx, r->own->memory, &r->trace);
 	if (!err)
 		err = profile_file_check(options->ctx, options->output);
+	if (!err)
+		err = profile_file_check(options->ctx, r->own->html);
 	if (!err && is_flight_recorder(r))
 		err = find_existing(r);
 	if (err)
@@ -732,6 +799,8 @@ static int set_record_option(const struct command *command, struct options *opti
 		return add_condition(command, own, value);
 	if (strcmp(name, "hz") == 0)
 		return set_hz(command, own, value);
+	if (strcmp(name, "html") == 0)
+		return profile_file_set(command, name, value, &own->html);
 	if (strcmp(name, "no-waits") == 0) {
 		own->has_no_waits = true;
 		return EXIT_DONE;
@@ -749,8 +818,10 @@ static int check_record_usage(const struct options *options)
 
 	if (!options->n_pids && !options->exe)
 		return say_usage(&command_record, "-pid or --exe is required");
-	if (!options->output)
-		return say_usage(&command_record, "-o FILE is required");
+	if (!options->output && !own->html)
+		return say_usage(&command_record, "-o FILE or --html FILE is required");
+	if (profile_file_is_same(options->output, own->html))
+		return say_usage(&command_record, "-o and --html name the same file");
 	if (own->has_files && !own->n_conditions && !own->has_last)
 		return say_usage(&command_record, "--files needs --when or --last");
 	/* What is recorded by default has no options to check. */

@@ -393,7 +393,7 @@ test_mistakes() {
 	start_reborn
 	pid=$TARGET
 	check_error 2 '^ocaml-probes: record: -pid or --exe is required$' -o "$TMP/trace"
-	check_error 2 '^ocaml-probes: record: -o FILE is required$' "$pid"
+	check_error 2 '^ocaml-probes: record: -o FILE or --html FILE is required$' "$pid"
 	check_error 2 "^ocaml-probes: record: --when 'slow 3ms': not 'slower START,STOP TIME'" "$pid" -o "$TMP/trace" --when 'slow 3ms'
 	check_error 2 "record: --when 'slower work,worked 3': not" "$pid" -o "$TMP/trace" --when 'slower work,worked 3'
 	check_error 2 "record: --when 'pause': not" "$pid" -o "$TMP/trace" --when 'pause'

@@ -12,7 +12,7 @@ static const char data_line[] = "\n@data\n";
  * occur only inside strings. U+2028 and U+2029 are escaped, too, since they end lines in older
  * JavaScript.
  */
-static void write_escaped(const char *json, FILE *to)
+void page_write_json(const char *json, FILE *to)
 {
 	for (const char *p = json; *p; p++) {
 		if (*p == '<' || *p == '>' || *p == '&') {
@@ -35,7 +35,7 @@ int page_write_object(struct ocp_ctx *ctx, struct json_object *object, FILE *to)
 		       : NULL;
 
 	if (json)
-		write_escaped(json, to);
+		page_write_json(json, to);
 	json_object_put(object);
 	return json ? 0 : ctx_no_memory(ctx);
 }

@@ -23,6 +23,9 @@ int page_write(struct ocp_ctx *ctx, const char *page, const char *what,
 	       int (*write_data)(struct ocp_ctx *ctx, const void *data, FILE *to), const void *data,
 	       FILE *to);
 
+/* Write the text JSON in a form that is safe in a script element. */
+void page_write_json(const char *json, FILE *to);
+
 /*
  * Write OBJECT as JSON in a form that is safe in a script element, whatever its strings contain,
  * and free it. If OBJECT is NULL, return -ENOMEM with a message.
