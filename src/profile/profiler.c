@@ -802,6 +802,30 @@ int profiler_take_moments(struct profiler *p,
 	return err < 0 ? ctx_error(p->ctx, err, "cannot read samples: %s", strerror(-err)) : 0;
 }
 
+int profiler_take_open_waits(struct profiler *p,
+			     void (*fn)(void *data, const struct profile_moment *moment),
+			     void *data)
+{
+	const uint64_t now_ns = monotonic_ns();
+	void *keys, *values;
+	size_t n;
+	int err = map_read_all(p->ctx, p->skel->maps.waits.map_fd, sizeof(uint32_t),
+			       sizeof(struct profile_wait), PROFILE_MAX_WAITS, &keys, &values, &n);
+
+	for (size_t i = 0; i < n && !err; i++) {
+		const struct profile_wait *wait = (struct profile_wait *)values + i;
+		const struct profile_moment moment = { .key = wait->key,
+						       .begin_ns = wait->since_ns,
+						       .end_ns = now_ns,
+						       .woken_ns = wait->woken_ns };
+
+		fn(data, &moment);
+	}
+	free(keys);
+	free(values);
+	return err;
+}
+
 uint64_t profiler_n_lost(struct profiler *p)
 {
 	const struct stack_maps maps = { p->skel->maps.stacks.map_fd,

@@ -178,6 +178,13 @@ void profiler_stop_large(struct profiler *profiler);
  */
 int profiler_take_moments(struct profiler *profiler,
 			  void (*fn)(void *data, const struct profile_moment *moment), void *data);
+/*
+ * Likewise for the waits that have not ended: each one ends now, and will be passed again by
+ * profiler_take_moments() when it has ended. Call this once, when nothing is taken any more.
+ */
+int profiler_take_open_waits(struct profiler *profiler,
+			     void (*fn)(void *data, const struct profile_moment *moment),
+			     void *data);
 /* Return the number of samples that were lost, for this or another reason. */
 uint64_t profiler_n_lost(struct profiler *profiler);
 /* Read the stacks of the samples so far. The caller frees *STACKS with stack_store_free(). */

@@ -178,6 +178,17 @@ int moments_take(struct moments *m, struct trace *trace)
 	return err ? err : m->err;
 }
 
+int moments_take_open(struct moments *m, struct trace *trace)
+{
+	int err = 0;
+
+	m->trace = trace;
+	m->err = 0;
+	if (m->waits.profiler && !m->waits.is_stopped)
+		err = profiler_take_open_waits(m->waits.profiler, take_wait, m);
+	return err ? err : m->err;
+}
+
 /* ---- cost ----------------------------------------------------------------------------------- */
 
 static int refresh_source(struct moment_source *source)

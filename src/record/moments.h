@@ -40,6 +40,9 @@ void moments_close(struct moments *moments);
  */
 int moments_take(struct moments *moments, struct trace *trace);
 
+/* Add the waits that have not ended yet. Call this once, after the last moments_take(). */
+int moments_take_open(struct moments *moments, struct trace *trace);
+
 /*
  * Read the mappings of processes that have loaded code, and compare the cost with the limit. Call
  * this about once a second. *STOPPED is set to a text if the waits or the samples were stopped

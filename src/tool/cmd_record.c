@@ -634,6 +634,10 @@ static int record(struct recording *r, struct session *session)
 		code = measure_wait(&r->measure, session);
 	if (code != EXIT_DONE && code != EXIT_OVER_BUDGET)
 		return code;
+	/* A thread that still waits is perhaps what the user looks for. */
+	err = r->moments ? moments_take_open(r->moments, r->trace) : 0;
+	if (err)
+		return say_error(r->options->ctx, err);
 	/* What was recorded up to there is true, even if the recording had to end early. */
 	return (is_flight_recorder(r) ? end_flight(r) : write_all(r)) ?: code;
 }

@@ -198,6 +198,22 @@ test_story() {
 	PY
 }
 
+# A thread that waits for the whole time has one wait, from the beginning to the end.
+test_waits_without_an_end() {
+	start_target "$O/tests/ocaml/reborn"
+	await_line ready
+	wait_for '[[ $(cut -d" " -f1 "/proc/$TARGET/syscall") = 0 ]]'
+	start_recording -o "$TMP/trace" --print work --hz 0
+	stop_recording
+	read_trace "$TMP/trace"
+	check_trace "$TARGET" <<-'PY'
+		(name, begin, ns, args), = sql("select name, begin_ns, ns, args from slices where thread = ?", int(words[0]))
+		counters = [ns for ns, in sql("select ns from counters")]
+		assert name == "waits: I/O and events" and "Reborn.obey" in json.loads(args)["stack"], (name, args)
+		assert begin <= min(counters) and max(counters) <= begin + ns, (begin, ns, counters)
+	PY
+}
+
 # ---- the flight recorder ----------------------------------------------------------------------
 
 start_reborn() {
