@@ -102,7 +102,7 @@ static __always_inline void release_stack(struct walk_scratch *s)
 /*
  * A call of a function of FUNCTION_BYTES bytes begins, BEFORE bytes behind the start of the
  * function. Walk the stack by means of S until a function of the same code is found. Returns 1 if
- * there is none: the call is outermost. A global function: see add_time().
+ * no such function is found, so that the call is outermost. A global function: see add_time().
  */
 __noinline int walk_to_outermost(struct walk_scratch *s, __u32 tgid, __u32 function_bytes,
 				 __u32 before)

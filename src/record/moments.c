@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "base/clock.h"
 #include "base/thread_name.h"
 #include "profile/profiler.h"
+#include "profile/stack_namer.h"
 #include "profile/wait_kinds.h"
 #include "record/hit_events.h"
 #include "unwind/frame_names.h"
@@ -259,39 +259,6 @@ int moments_read_stacks(struct moments *m)
 	return err;
 }
 
-static int push_moment_frame(struct named_stack *named, const struct named_frame *frame)
-{
-	const struct named_frame **slot = array_add(named->frames, named->n);
-
-	if (!slot)
-		return -ENOMEM;
-	*slot = frame;
-	return 0;
-}
-
-/* Name the frames of STACK, the outermost first. The caller frees NAMED->frames. */
-static int name_frames(struct frame_names *names, const struct stored_stack *stack,
-		       struct named_stack *named)
-{
-	const struct named_frame *frames;
-	size_t n;
-	int err = stack->end == WALK_COMPLETE
-			  ? 0
-			  : push_moment_frame(named, frame_names_of_end(stack->end));
-
-	for (uint32_t i = stack->n; i-- > 0 && !err;) {
-		err = frame_names_find(names, stack->frames[i], &frames, &n);
-		for (size_t j = err ? 0 : n; j-- > 0 && !err;)
-			err = push_moment_frame(named, &frames[j]);
-	}
-	for (uint32_t i = stack->n_kernel; i-- > 0 && !err;) {
-		err = frame_names_find_kernel(names, stack->kernel[i], &frames);
-		if (!err)
-			err = push_moment_frame(named, frames);
-	}
-	return err;
-}
-
 static char *frames_text(const struct named_stack *named)
 {
 	char *text = NULL;
@@ -332,13 +299,15 @@ int moments_describe(struct moments *m, enum trace_category category, uint64_t s
 	const struct moment_source *source = category == TRACE_WAIT ? &m->waits : &m->samples;
 	const struct stored_stack *stored =
 		source->stacks ? stack_store_find(source->stacks, stack) : NULL;
-	struct named_stack named = { 0 };
+	struct stack_namer namer = { .ctx = m->ctx, .names = source->names };
+	struct named_stack named;
 	int err;
 
 	*name = *text = NULL;
 	if (!stored)
 		return -ENOENT;
-	err = name_frames(source->names, stored, &named);
+	err = stack_namer_name(&namer, stored);
+	named = (struct named_stack){ .frames = namer.frames, .n = namer.n };
 	if (!err) {
 		*name = name_event(category, &named);
 		*text = frames_text(&named);
@@ -349,6 +318,6 @@ int moments_describe(struct moments *m, enum trace_category category, uint64_t s
 		free(*text);
 		*name = *text = NULL;
 	}
-	free(named.frames);
+	free(namer.frames);
 	return err;
 }

@@ -17,7 +17,7 @@
 
 enum {
 	ALIGNMENT = 8,
-	/* When there are so many tracks, those without events are removed. */
+	/* If the trace has this many tracks, remove those that have no event. */
 	MANY_TRACKS = 4096,
 };
 

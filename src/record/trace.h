@@ -116,7 +116,7 @@ bool trace_find_track(const struct trace *trace, enum trace_track_kind kind, pid
 /*
  * Tracks are numbered from 0 to trace_track_count() - 1. trace_track_get() returns NULL if the
  * number is not in use. trace_track_process() returns the number of the track of the process to
- * which a track belongs; UINT32_MAX: there is none.
+ * which a track belongs; UINT32_MAX: the process has no track.
  */
 const struct trace_track *trace_track_get(const struct trace *trace, uint32_t number);
 uint32_t trace_track_process(const struct trace *trace, uint32_t number);
