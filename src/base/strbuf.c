@@ -155,6 +155,25 @@ static void add_escaped(struct strbuf *buf, const char *string,
 	strbuf_add(buf, (const char *)plain, (size_t)(at - plain));
 }
 
+static const char *escape_nothing(unsigned char c, char scratch[8])
+{
+	(void)c;
+	(void)scratch;
+	return NULL;
+}
+
+char *copy_utf8(const char *text)
+{
+	struct strbuf buf = { 0 };
+
+	add_escaped(&buf, text, escape_nothing);
+	strbuf_add(&buf, "", 1);
+	if (!buf.is_short)
+		return buf.bytes;
+	strbuf_free(&buf);
+	return NULL;
+}
+
 static const char *escape_label(unsigned char c, char scratch[8])
 {
 	(void)scratch;

@@ -52,6 +52,12 @@ void strbuf_real(struct strbuf *buf, double value, unsigned int decimals);
  */
 size_t utf8_character_bytes(const char *text);
 
+/*
+ * Return a copy of TEXT with U+FFFD in the place of each byte that is not part of valid UTF-8. The
+ * caller frees the copy. NULL: out of memory.
+ */
+char *copy_utf8(const char *text);
+
 /* Add STRING as a label value for Prometheus and OpenMetrics, without the quotes around it. */
 void strbuf_label(struct strbuf *buf, const char *string);
 /* Add STRING as a JSON string with quotes, or null if STRING is NULL. */

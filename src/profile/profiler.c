@@ -826,17 +826,20 @@ int profiler_take_open_waits(struct profiler *p,
 	return err;
 }
 
-uint64_t profiler_n_lost(struct profiler *p)
+int profiler_n_lost(struct profiler *p, uint64_t *n)
 {
 	const struct stack_maps maps = { p->skel->maps.stacks.map_fd,
 					 p->skel->maps.stack_losses.map_fd };
-	struct stack_losses of_stacks;
+	struct stack_losses of_stacks = { 0 };
 	struct profile_losses losses;
+	int err = read_losses(p, &losses);
 
-	if (read_losses(p, &losses) || stack_losses_read(p->ctx, &maps, &of_stacks))
-		return 0;
-	return losses.moments_full + losses.waits_full + of_stacks.full + of_stacks.collisions +
-	       of_stacks.ended[WALK_BUSY];
+	if (!err)
+		err = stack_losses_read(p->ctx, &maps, &of_stacks);
+	if (!err)
+		*n = losses.moments_full + losses.waits_full + of_stacks.full +
+		     of_stacks.collisions + of_stacks.ended[WALK_BUSY];
+	return err;
 }
 
 int profiler_read_stacks(struct profiler *p, struct stack_store **stacks)

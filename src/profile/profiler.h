@@ -70,7 +70,7 @@ struct profile_sample {
 	char comm[THREAD_NAME_BYTES];
 };
 
-/* Waits with one stack that one thread has ended, always in the same stack of its own. */
+/* The waits that have one stack, and that one thread has ended, each time with the same stack. */
 struct release_sample {
 	const struct stored_stack *wait, *stack; /* the second one is of the thread that ended it */
 	uint32_t tgid, tid;			 /* that thread */
@@ -185,8 +185,8 @@ int profiler_take_moments(struct profiler *profiler,
 int profiler_take_open_waits(struct profiler *profiler,
 			     void (*fn)(void *data, const struct profile_moment *moment),
 			     void *data);
-/* Return the number of samples that were lost, for this or another reason. */
-uint64_t profiler_n_lost(struct profiler *profiler);
+/* Set *N to the number of samples that were lost, for this or another reason. */
+int profiler_n_lost(struct profiler *profiler, uint64_t *n);
 /* Read the stacks of the samples so far. The caller frees *STACKS with stack_store_free(). */
 int profiler_read_stacks(struct profiler *profiler, struct stack_store **stacks);
 

@@ -15,7 +15,7 @@
 #include "record/hit_events.h"
 #include "unwind/frame_names.h"
 
-enum { MAX_PROCESSES = 1024, N_SOURCES = 2 };
+enum { MAX_PROCESSES = 1024, N_SOURCES = 2, GAP_BYTES = 160 };
 
 /* One profiler, and what names its stacks. */
 struct moment_source {
@@ -25,7 +25,6 @@ struct moment_source {
 	struct frame_names *names;
 	struct stack_store *stacks;
 	bool is_stopped;
-	char stopped[160];
 	/* the cost, and the time, at the last refresh */
 	double cost_ns;
 	int64_t since_ns;
@@ -37,6 +36,8 @@ struct moments {
 	struct moment_source waits, samples;
 	struct trace *trace; /* during moments_take() */
 	int err;
+	int64_t start_ns;
+	char gaps[2 * GAP_BYTES]; /* see moments_gaps() */
 };
 
 /* ---- open and close ------------------------------------------------------------------------- */
@@ -98,10 +99,11 @@ int moments_start(struct moments *m)
 	struct moment_source *const sources[N_SOURCES] = { &m->waits, &m->samples };
 	int err = 0;
 
+	m->start_ns = clock_ns(CLOCK_MONOTONIC);
 	for (size_t i = 0; !err && i < N_SOURCES; i++) {
 		if (sources[i]->profiler)
 			err = profiler_start(sources[i]->profiler);
-		sources[i]->since_ns = clock_ns(CLOCK_MONOTONIC);
+		sources[i]->since_ns = m->start_ns;
 	}
 	return err;
 }
@@ -191,6 +193,21 @@ int moments_take_open(struct moments *m, struct trace *trace)
 
 /* ---- cost ----------------------------------------------------------------------------------- */
 
+/* The events of SOURCE end now, since they took SHARE of a core. */
+static void note_gap(struct moment_source *source, double share)
+{
+	struct moments *m = source->moments;
+	const size_t used = strlen(m->gaps);
+	char gap[GAP_BYTES];
+
+	snprintf(gap, sizeof(gap),
+		 "%s are missing after %.1f s: they took %.2g%% of a core, the limit is %g%%",
+		 source->kind == PROFILE_WAITS ? "waits" : "CPU samples",
+		 (double)(source->since_ns - m->start_ns) / 1e9, 100 * share, 100 * m->spec.most);
+	ctx_log(m->ctx, OCP_LOG_WARN, "%s", gap);
+	snprintf(m->gaps + used, sizeof(m->gaps) - used, "%s%s", used ? "; " : "", gap);
+}
+
 static int refresh_source(struct moment_source *source)
 {
 	const int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
@@ -212,35 +229,38 @@ static int refresh_source(struct moment_source *source)
 	source->since_ns = now_ns;
 	if (share <= source->moments->spec.most)
 		return 0;
-	snprintf(source->stopped, sizeof(source->stopped),
-		 "%s are no longer recorded: they take %.2f%% of a core, the limit is %g%%",
-		 source->kind == PROFILE_WAITS ? "waits" : "CPU samples", 100 * share,
-		 100 * source->moments->spec.most);
+	note_gap(source, share);
 	profiler_stop(source->profiler);
 	source->is_stopped = true;
 	return 0;
 }
 
-int moments_refresh(struct moments *m, const char **stopped)
+int moments_refresh(struct moments *m)
 {
-	struct moment_source *const sources[N_SOURCES] = { &m->waits, &m->samples };
-	int err = 0;
+	int err = refresh_source(&m->waits);
 
-	*stopped = NULL;
-	for (size_t i = 0; !err && i < N_SOURCES; i++) {
-		const bool was_stopped = sources[i]->is_stopped;
-
-		err = refresh_source(sources[i]);
-		if (sources[i]->is_stopped && !was_stopped)
-			*stopped = sources[i]->stopped;
-	}
-	return err;
+	return err ? err : refresh_source(&m->samples);
 }
 
-uint64_t moments_n_lost(struct moments *m)
+const char *moments_gaps(const struct moments *m)
 {
-	return (m->waits.profiler ? profiler_n_lost(m->waits.profiler) : 0) +
-	       (m->samples.profiler ? profiler_n_lost(m->samples.profiler) : 0);
+	return m->gaps;
+}
+
+int moments_n_lost(struct moments *m, uint64_t *n)
+{
+	struct moment_source *const sources[N_SOURCES] = { &m->waits, &m->samples };
+	uint64_t lost;
+	int err = 0;
+
+	*n = 0;
+	for (size_t i = 0; !err && i < N_SOURCES; i++) {
+		if (!sources[i]->profiler)
+			continue;
+		err = profiler_n_lost(sources[i]->profiler, &lost);
+		*n += err ? 0 : lost;
+	}
+	return err;
 }
 
 /* ---- stacks --------------------------------------------------------------------------------- */

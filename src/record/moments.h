@@ -45,13 +45,19 @@ int moments_take_open(struct moments *moments, struct trace *trace);
 
 /*
  * Read the mappings of processes that have loaded code, and compare the cost with the limit. Call
- * this about once a second. *STOPPED is set to a text if the waits or the samples were stopped
- * because of their cost, else to NULL; the text belongs to MOMENTS.
+ * this about once a second. A warning is logged if the waits or the samples are stopped because of
+ * their cost.
  */
-int moments_refresh(struct moments *moments, const char **stopped);
+int moments_refresh(struct moments *moments);
 
-/* Return the number of waits and samples that were lost. */
-uint64_t moments_n_lost(struct moments *moments);
+/*
+ * Return a text that says which events are missing because of their cost, and from when on; "" if
+ * none are. It is valid until the next moments_refresh().
+ */
+const char *moments_gaps(const struct moments *moments);
+
+/* Set *N to the number of waits and samples that were lost. Returns 0 or a negative errno. */
+int moments_n_lost(struct moments *moments, uint64_t *n);
 
 /* Read the stacks of the events so far. Call this before moments_describe(). */
 int moments_read_stacks(struct moments *moments);

@@ -7,34 +7,6 @@
 #include "base/array.h"
 #include "base/strbuf.h"
 
-const char *trace_category_name(enum trace_category category)
-{
-	static const char *const names[TRACE_CATEGORIES] = {
-		[TRACE_PROBE] = "probe", [TRACE_PAIR] = "pair", [TRACE_CALL] = "function",
-		[TRACE_GC] = "gc",	 [TRACE_WAIT] = "wait", [TRACE_READY] = "ready",
-		[TRACE_SAMPLE] = "cpu",
-	};
-
-	return names[category];
-}
-
-char *copy_utf8(const char *text)
-{
-	struct strbuf buf = { 0 };
-
-	while (*text) {
-		const size_t n = utf8_character_bytes(text);
-
-		strbuf_add(&buf, n ? text : "\xef\xbf\xbd", n ? n : 3);
-		text += n ? n : 1;
-	}
-	strbuf_add(&buf, "", 1);
-	if (!buf.is_short)
-		return buf.bytes;
-	strbuf_free(&buf);
-	return NULL;
-}
-
 /* Replace *TEXT by its copy that is UTF-8. Return false if out of memory. */
 static bool make_utf8(char **text)
 {

@@ -34,13 +34,4 @@ int named_stacks_find(struct ocp_ctx *ctx, const struct trace_source *source,
 		      struct named_stacks *stacks, const struct trace_event *event, size_t *number);
 void named_stacks_free(struct named_stacks *stacks);
 
-/*
- * Return TEXT with U+FFFD in the place of bytes that are not UTF-8. The caller frees the copy.
- * NULL: out of memory.
- */
-char *copy_utf8(const char *text);
-
-/* Return the name of CATEGORY in files. */
-const char *trace_category_name(enum trace_category category);
-
 #endif

@@ -237,6 +237,8 @@ static int write_trace_member(struct page_out *out, uint64_t n_events, int64_t s
 	strbuf_json(&json, source->tool);
 	strbuf_lit(&json, ",\"why\":");
 	strbuf_json(&json, source->why);
+	strbuf_lit(&json, ",\"gaps\":");
+	strbuf_json(&json, source->gaps);
 	strbuf_add(&json, "", 1);
 	if (json.is_short) {
 		strbuf_free(&json);

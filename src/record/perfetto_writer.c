@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/strbuf.h"
 #include "perfetto.pb-c.h"
 #include "record/named_stacks.h"
 #include "record/timeline.h"
@@ -468,7 +469,7 @@ static int write_item(struct perfetto_out *out, const struct timeline_item *item
 
 /*
  * Write an instant, at the time of the first event, that says which tool has made the trace, why,
- * and how many events are missing.
+ * and which events are missing.
  */
 static int write_origin(struct perfetto_out *out)
 {
@@ -480,14 +481,15 @@ static int write_origin(struct perfetto_out *out)
 	pb_event event = PERFETTO__PROTOS__TRACK_EVENT__INIT;
 	Perfetto__Protos__EventName name = PERFETTO__PROTOS__EVENT_NAME__INIT, *names = &name;
 	Perfetto__Protos__InternedData data = PERFETTO__PROTOS__INTERNED_DATA__INIT;
-	char text[512];
+	char text[1024];
 	int err;
 
 	snprintf(text, sizeof(text),
-		 "%s%s%s; lost: %" PRIu64 " (no room in the kernel), dropped: %" PRIu64
+		 "%s%s%s%s%s; lost: %" PRIu64 " (no room in the kernel), dropped: %" PRIu64
 		 " (no room in memory)",
 		 source->tool, source->why ? "; " : "", source->why ? source->why : "",
-		 source->n_lost, trace_dropped(source->trace));
+		 *source->gaps ? "; " : "", source->gaps, source->n_lost,
+		 trace_dropped(source->trace));
 	track.uuid = TOOL_UUID;
 	err = write_track(out, &track, "ocaml-probes");
 	name.has_iid = true;

@@ -11,6 +11,7 @@ struct trace_source {
 	int64_t since_ns; /* leave out events that ended before this time of CLOCK_MONOTONIC */
 	const char *tool; /* the name and version of the tool */
 	const char *why;  /* what the trace was written for; NULL: nothing to say */
+	const char *gaps; /* which events were not recorded for some time, and why; "": none */
 	uint64_t n_lost;  /* events that the recorder did not get */
 	/*
 	 * names the stacks of waits and samples, after moments_read_stacks(); NULL: there are none

@@ -174,6 +174,17 @@ size_t trace_name_count(const struct trace *trace)
 	return trace->n_names;
 }
 
+const char *trace_category_name(enum trace_category category)
+{
+	static const char *const names[TRACE_CATEGORIES] = {
+		[TRACE_PROBE] = "probe", [TRACE_PAIR] = "pair", [TRACE_CALL] = "function",
+		[TRACE_GC] = "gc",	 [TRACE_WAIT] = "wait", [TRACE_READY] = "ready",
+		[TRACE_SAMPLE] = "cpu",
+	};
+
+	return names[category];
+}
+
 /* ---- tracks --------------------------------------------------------------------------------- */
 
 static int compare_ids(int64_t a, int64_t b)

@@ -21,7 +21,6 @@
 #include <sys/types.h>
 
 #include "base/ctx.h"
-#include "base/strbuf.h"
 
 enum trace_event_kind {
 	TRACE_SLICE,   /* something that has a beginning and an end */
@@ -48,6 +47,9 @@ enum trace_category {
 	TRACE_SAMPLE, /* a thread runs */
 	TRACE_CATEGORIES
 };
+
+/* Return the name of CATEGORY in files. */
+const char *trace_category_name(enum trace_category category);
 
 struct trace_track {
 	enum trace_track_kind kind;
@@ -123,8 +125,8 @@ uint32_t trace_track_process(const struct trace *trace, uint32_t number);
 size_t trace_track_count(const struct trace *trace);
 
 /*
- * Add a copy of EVENT, and drop the oldest events if there is no room. Returns 0, or -E2BIG if
- * EVENT would take more than a quarter of the buffer, or has a text of 64 KB.
+ * Add a copy of EVENT. If there is no room, drop the oldest events. Returns 0. Returns -E2BIG if
+ * EVENT needs more than a quarter of the buffer, or has a text of 64 KB.
  */
 int trace_add(struct trace *trace, const struct trace_event *event);
 

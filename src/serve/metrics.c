@@ -79,7 +79,7 @@ static void add_pid_label(struct metrics_writer *w, pid_t pid)
 struct labels {
 	const char *probe, *phase, *start, *stop, *side, *reason, *engine;
 	const struct watch_target *target;
-	/* The value of target->label, whose name is none of the other names; see label_name.h. */
+	/* The value of target->label. Its name differs from the other names: see label_name.h. */
 	const char *value;
 	pid_t pid;
 };

@@ -5,8 +5,8 @@
  * samples (record/moments.h). They are kept in a buffer of a fixed size (record/trace.h), and
  * written at the end.
  *
- * As a flight recorder (--when), it runs until it is stopped. Each time that a condition holds, the
- * last seconds are written to a file of their own, together with the second that follows.
+ * As a flight recorder (--when), it runs until it is stopped. Each time that a condition holds, it
+ * writes the last seconds, and the second that follows, to another file.
  */
 #include "tool/commands.h"
 
@@ -316,32 +316,31 @@ static int read_gauges(struct recording *r)
 static int take_moments(struct recording *r)
 {
 	const int64_t now_ns = session_now_ns();
-	const char *stopped;
 	int err = r->moments ? moments_take(r->moments, r->trace) : 0;
 
 	if (err || !r->moments || now_ns < r->refreshed_ns + REFRESH_NS)
 		return err;
 	r->refreshed_ns = now_ns;
-	err = moments_refresh(r->moments, &stopped);
-	if (!err && stopped && !r->options->quiet)
-		say("%s", stopped);
-	return err;
+	return moments_refresh(r->moments);
 }
 
-/* Return the number of events that the kernel had no room for. */
-static uint64_t lost_in_kernel(struct recording *r)
+/* Set *N to the number of events that the kernel, or the buffer, had no room for. */
+static int count_lost(struct recording *r, uint64_t *n)
 {
-	struct ocp_sample *sample;
 	const struct ocp_losses *losses;
-	uint64_t n;
+	struct ocp_sample *sample;
+	uint64_t n_moments = 0;
+	int err = ocp_meter_read(r->measure.meter, &sample);
 
-	if (ocp_meter_read(r->measure.meter, &sample))
-		return 0;
+	if (err)
+		return err;
 	losses = ocp_sample_losses(sample);
-	n = losses->prints_dropped + losses->slow_dropped + losses->prints_limited +
-	    losses->slow_limited;
+	*n = r->n_lost + losses->prints_dropped + losses->slow_dropped + losses->prints_limited +
+	     losses->slow_limited;
 	ocp_sample_free(sample);
-	return n + (r->moments ? moments_n_lost(r->moments) : 0);
+	err = r->moments ? moments_n_lost(r->moments, &n_moments) : 0;
+	*n += n_moments;
+	return err;
 }
 
 /* A form in which the trace is written. */
@@ -368,20 +367,24 @@ static size_t trace_forms(const struct options *options, struct trace_form forms
 	return n;
 }
 
-static int write_trace(struct recording *r, const struct trace_form *form, const char *path,
-		       int64_t since_ns, const char *why)
+/*
+ * Set SOURCE to what is recorded from SINCE_NS on, for all forms. It is valid until the next event.
+ */
+static int make_source(struct recording *r, int64_t since_ns, const char *why,
+		       struct trace_source *source)
 {
-	const struct trace_source source = {
+	int err;
+
+	*source = (struct trace_source){
 		.trace = r->trace,
 		.since_ns = since_ns,
 		.tool = "recorded by ocaml-probes " OCP_VERSION,
 		.why = why,
-		.n_lost = r->n_lost + lost_in_kernel(r),
+		.gaps = r->moments ? moments_gaps(r->moments) : "",
 		.moments = r->moments,
 	};
-	int err = r->moments ? moments_read_stacks(r->moments) : 0;
-
-	return err ? err : profile_file_write(r->options->ctx, path, form->write, &source);
+	err = count_lost(r, &source->n_lost);
+	return err || !r->moments ? err : moments_read_stacks(r->moments);
 }
 
 /* Return the name of file number N: OUTPUT with the number before its extension. */
@@ -442,15 +445,16 @@ static void remove_oldest(const struct recording *r, const struct trace_form *fo
 	free(path);
 }
 
-/* Write the file that is due in the form FORM. */
-static int write_due_form(struct recording *r, const struct trace_form *form)
+/* Write the file that is due, with the events of SOURCE, in the form FORM. */
+static int write_due_form(struct recording *r, const struct trace_source *source,
+			  const struct trace_form *form)
 {
 	char *path = numbered_path(form->path, r->n_existing + r->n_written + 1);
 	int err;
 
 	if (!path)
 		return ctx_no_memory(r->options->ctx);
-	err = write_trace(r, form, path, r->held_ns - r->own->last_ns, r->why);
+	err = profile_file_write(r->options->ctx, path, form->write, source);
 	if (!err && !r->options->quiet)
 		say("%s: written, since %s", path, r->why);
 	free(path);
@@ -462,10 +466,11 @@ static int write_due(struct recording *r)
 {
 	struct trace_form forms[MOST_FORMS];
 	const size_t n = trace_forms(r->options, forms);
-	int err = 0;
+	struct trace_source source;
+	int err = make_source(r, r->held_ns - r->own->last_ns, r->why, &source);
 
 	for (size_t i = 0; !err && i < n; i++)
-		err = write_due_form(r, &forms[i]);
+		err = write_due_form(r, &source, &forms[i]);
 	r->due_ns = 0;
 	if (err)
 		return err;
@@ -582,11 +587,12 @@ static int open_processes(const struct options *options, struct ocp_process **pr
 	return EXIT_DONE;
 }
 
-/* Write the whole trace in the form FORM, and say what it has. */
-static int write_whole(struct recording *r, const struct trace_form *form)
+/* Write SOURCE, which is the whole trace, in the form FORM, and say what it has. */
+static int write_whole(struct recording *r, const struct trace_source *source,
+		       const struct trace_form *form)
 {
 	const uint64_t n = trace_event_count(r->trace);
-	int err = write_trace(r, form, form->path, INT64_MIN, NULL);
+	int err = profile_file_write(r->options->ctx, form->path, form->write, source);
 
 	if (err)
 		return say_error(r->options->ctx, err);
@@ -594,7 +600,7 @@ static int write_whole(struct recording *r, const struct trace_form *form)
 		return EXIT_DONE;
 	say("%s: written: %" PRIu64 " event%s of %.1f s, %" PRIu64 " dropped, %" PRIu64 " lost; %s",
 	    form->path, n, plural(n), (double)(r->end_ns - r->start_ns) / 1e9,
-	    trace_dropped(r->trace), r->n_lost + lost_in_kernel(r), form->opened_by);
+	    trace_dropped(r->trace), source->n_lost, form->opened_by);
 	return EXIT_DONE;
 }
 
@@ -602,10 +608,12 @@ static int write_all(struct recording *r)
 {
 	struct trace_form forms[MOST_FORMS];
 	const size_t n = trace_forms(r->options, forms);
-	int code = EXIT_DONE;
+	struct trace_source source;
+	int err = make_source(r, INT64_MIN, NULL, &source);
+	int code = err ? say_error(r->options->ctx, err) : EXIT_DONE;
 
 	for (size_t i = 0; code == EXIT_DONE && i < n; i++)
-		code = write_whole(r, &forms[i]);
+		code = write_whole(r, &source, &forms[i]);
 	return code;
 }
 

@@ -18,7 +18,7 @@ struct overview_row {
 
 struct overview_line {
 	const char *topic; /* an identifier for programs, such as "heap" */
-	char *label;	   /* the text before the colon; NULL: there is none */
+	char *label;	   /* the text before the colon; NULL: the line has no label */
 	char *text;
 	char *command;	  /* shows more of the same; NULL: none */
 	int number_width; /* columns of the numbers of the rows */

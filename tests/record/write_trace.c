@@ -143,6 +143,7 @@ int main(int argc, char **argv)
 	struct trace_source source = {
 		.tool = json_object_get_string(member(json, "tool")),
 		.why = json_object_get_string(member(json, "why")),
+		.gaps = "",
 		.n_lost = (uint64_t)json_object_get_int64(member(json, "lost")),
 		.since_ns = json_object_get_int64(member(json, "since")),
 	};

@@ -45,8 +45,9 @@ function showHead() {
 }
 
 function showMissing() {
-	const { lost, dropped, left_out: leftOut } = trace.about;
+	const { lost, dropped, gaps, left_out: leftOut } = trace.about;
 	const notes = [
+		gaps ? `${gaps[0].toUpperCase()}${gaps.slice(1)}.` : "",
 		lost ? `${plural(lost, "event was", "events were")} lost, because the kernel or the recorder had no room for them.` : "",
 		dropped ? `The oldest ${plural(dropped, "event was", "events were")} dropped, because the memory for events was full.` : "",
 		leftOut ? `The oldest ${plural(leftOut, "event is", "events are")} left out, because the page would be too large.` : "",
