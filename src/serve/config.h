@@ -19,7 +19,7 @@
  *	depth, key, filter     as the options --depth, --key and --filter
  *	by         the argument whose values split hits and times, as the option --by
  *	by_label   the name of the label for these values; default: the argument's name
- *	by_limit   how many values have samples of their own; default: WATCH_LABEL_LIMIT
+ *	by_limit   how many values have separate samples; default: WATCH_LABEL_LIMIT
  *	budget     percent of a core
  *	engine     "bpf", "inside" or "auto"
  */

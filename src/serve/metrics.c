@@ -684,7 +684,7 @@ static const struct {
 	{ { "probes_lost", COUNTER, NULL, "Losses of the measurement, by reason." },
 	  add_loss_counters },
 	{ { "probes_label_values", GAUGE, NULL,
-	    "Values of the argument given by `by` that have samples of their own." },
+	    "Values of the argument given by `by` that have separate samples." },
 	  add_label_values },
 	{ { "probes_label_limit", GAUGE, NULL,
 	    "The largest number of such values; the hits of all others have the value other." },

@@ -64,9 +64,19 @@ def symbol(address):
     return name, int(rest[0]) if rest else 0
 
 
+def read(address, size):
+    """The SIZE bytes at ADDRESS, None if there are none: a stack of gdb that went astray may end anywhere."""
+    try:
+        return bytes(gdb.selected_inferior().read_memory(address, size)) if address >= 0 else None
+    except gdb.MemoryError:
+        return None
+
+
 def call_before(address):
     """Is a call in front of ADDRESS? The function that it leads to, "*" if it does not say which."""
-    code = bytes(gdb.selected_inferior().read_memory(address - 7, 7))
+    code = read(address - 7, 7)
+    if code is None:
+        return None
     if code[2] == 0xE8:
         target = address + int.from_bytes(code[3:], "little", signed=True)
         return symbol(target)[0]
@@ -86,11 +96,7 @@ def is_proven(frames, first):
 def is_code(address, code):
     """Does CODE, two pieces, stand before and behind ADDRESS?"""
     before, behind = code
-    try:
-        memory = gdb.selected_inferior().read_memory(address - len(before), len(before) + len(behind))
-    except gdb.MemoryError:
-        return False
-    return bytes(memory) == before + behind
+    return read(address - len(before), len(before) + len(behind)) == before + behind
 
 
 def is_outermost(address):

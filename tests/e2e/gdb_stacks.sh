@@ -32,7 +32,7 @@ compare() { # SEED [effects]
 	rm -f "$TMP/report"
 	gdb -q -nx -batch -iex 'set debuginfod enabled off' \
 		-ex "python ARGS = [$(<"$TMP/pid"), $STOPS, '$O/tests/profile/walk_stopped', '$TMP/report']" \
-		-x "$ROOT/tests/e2e/gdb_stacks.py" >"$TMP/gdb" 2>&1 || fail "$(cat "$TMP/report" || tail "$TMP/gdb")"
+		-x "$ROOT/tests/e2e/gdb_stacks.py" >"$TMP/gdb" 2>&1 || fail "$(cat "$TMP/report" 2>/dev/null || tail "$TMP/gdb")"
 	finds ' stacks, ' "$TMP/report" || fail "$(tail "$TMP/gdb")"
 	cat "$TMP/report" >>"${STACKS_LOG:-/dev/null}"
 }

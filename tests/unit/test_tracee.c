@@ -431,6 +431,55 @@ TEST(tracers_that_take_turns_are_waited_for)
 	close(go[1]);
 }
 
+/* Hold PID, and stop the process WAITER, which waits for that, for longer than the limit. */
+static void hold_and_stop(pid_t pid, int waiter_fd)
+{
+	enum { MOMENT_US = 300 * 1000, STOPPED_US = 1500 * 1000 };
+	pid_t waiter;
+
+	ptrace(PTRACE_SEIZE, pid, NULL, NULL);
+	if (read(waiter_fd, &waiter, sizeof(waiter)) != sizeof(waiter))
+		_exit(1);
+	usleep(MOMENT_US);
+	kill(waiter, SIGSTOP);
+	usleep(STOPPED_US);
+	kill(waiter, SIGCONT);
+	usleep(MOMENT_US);
+	_exit(0);
+}
+
+/* While the waiting process is stopped, it does not see that the other tracer takes long. */
+TEST(time_without_a_look_does_not_count)
+{
+	struct tracee *tracee;
+	int fd, go[2], status;
+	pid_t pid = start_child(1, spin, &fd), tracer, waiter;
+
+	assert_int_equal(pipe(go), 0);
+	tracer = fork();
+	if (tracer == 0)
+		hold_and_stop(pid, go[0]);
+	await_tracer(pid, tracer);
+	waiter = fork();
+	if (waiter == 0) {
+		const pid_t self = getpid();
+		int err = write(go[1], &self, sizeof(self)) == sizeof(self) ? 0 : -errno;
+
+		if (!err)
+			err = stop(pid, &tracee);
+		if (!err)
+			tracee_close(tracee);
+		_exit(-err);
+	}
+	assert_int_equal(waitpid(waiter, &status, 0), waiter);
+	assert_int_equal(status, 0);
+	assert_int_equal(waitpid(tracer, &status, WNOHANG), tracer);
+	assert_int_equal(status, 0);
+	finish_child(pid, fd);
+	close(go[0]);
+	close(go[1]);
+}
+
 static int vforked[2];
 
 static void *vfork_and_wait(void *arg)

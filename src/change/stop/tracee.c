@@ -31,7 +31,8 @@
  * PTRACE_SEIZE fails with EPERM if the thread has another tracer, or is about to end. Another
  * instance of this tool holds a process for milliseconds only, so stop_all() tries again for a
  * while. Several instances may take turns: there is a limit for the turn of each tracer, and a
- * limit for all turns together.
+ * limit for all turns together. If this process did not run for a while, the other tracer perhaps
+ * did not run either (a paused virtual machine): such a while adds LOOK_MS at most to the turn.
  *
  * On a busy machine a time limit alone proves nothing: the thread that has to stop, or the other
  * tracer, may not have had a CPU yet. While a thread waits for a CPU (state R), the longer limit
@@ -69,6 +70,7 @@ enum {
 	BUSY_TIMEOUT_MS = 20000,  /* limit for a thread that waits for a CPU */
 	TRACED_TIMEOUT_MS = 1000, /* limit of the time that one other tracer may take */
 	TURNS_TIMEOUT_MS = 10000, /* limit of the time for all other tracers, one after another */
+	LOOK_MS = 50,		  /* the time between two looks at a tracer that counts, at most */
 	LOOK_CLOSER = 32,	  /* after this many polls, also read the state of the thread */
 	SPINS = 16,		  /* polls before the first sleep: a stop takes microseconds */
 	SLEEP_US = 20,
@@ -306,17 +308,16 @@ static bool note_status(struct thread *thread, int status)
 }
 
 /*
- * Return true if it is time to give up waiting for TID. The wait began at START_MS. The limit is
- * TIMEOUT_MS, or BUSY_TIMEOUT_MS while TID waits for a CPU. Test: a_short_trace_is_waited_for.
+ * Return true if it is time to give up waiting for TID, after WAITED_MS. The limit is TIMEOUT_MS,
+ * or BUSY_TIMEOUT_MS while TID waits for a CPU. Test: a_short_trace_is_waited_for.
  */
-static bool is_too_late(struct tracee *tracee, pid_t tid, int64_t start_ms, int timeout_ms)
+static bool is_too_late(struct tracee *tracee, pid_t tid, int64_t waited_ms, int timeout_ms)
 {
-	const int64_t since_ms = clock_ms() - start_ms;
 	struct proc_status status;
 
-	if (since_ms <= timeout_ms)
+	if (waited_ms <= timeout_ms)
 		return false;
-	return since_ms > BUSY_TIMEOUT_MS || proc_status_read(tracee->ctx, tid, &status) != 0 ||
+	return waited_ms > BUSY_TIMEOUT_MS || proc_status_read(tracee->ctx, tid, &status) != 0 ||
 	       status.state != 'R';
 }
 
@@ -399,7 +400,7 @@ static int wait_all(struct tracee *tracee, int64_t start_ms)
 		case POLL_WAIT:
 			/* Tests: thread_that_does_not_stop; states.sh: test_vfork. */
 			tid = tracee->threads[i].tid;
-			if (is_too_late(tracee, tid, start_ms, STOP_TIMEOUT_MS))
+			if (is_too_late(tracee, tid, clock_ms() - start_ms, STOP_TIMEOUT_MS))
 				return does_not_stop(tracee, tid, start_ms);
 			/* No sched_yield(2): on a busy machine it takes whole time slices. */
 			if (++polls > SPINS)
@@ -486,21 +487,28 @@ static pid_t other_tracer(struct tracee *tracee)
 /* The wait until other tracers have finished. */
 struct tracer_wait {
 	int64_t start_ms;
-	int64_t turn_start_ms; /* when `tracer` was seen first */
-	pid_t tracer;	       /* the tracer that was seen most recently; 0: none */
+	int64_t looked_ms; /* when `tracer` was seen most recently */
+	int64_t turn_ms;   /* how long `tracer` has been seen */
+	pid_t tracer;	   /* 0: none */
 };
 
-/* Return true if the wait has lasted too long. Test: tracers_that_take_turns_are_waited_for. */
+/*
+ * Return true if the wait has lasted too long. Tests: tracers_that_take_turns_are_waited_for,
+ * time_without_a_look_does_not_count.
+ */
 static bool waits_too_long(struct tracee *tracee, struct tracer_wait *wait)
 {
 	const pid_t tracer = other_tracer(tracee);
+	const int64_t now_ms = clock_ms(), since_ms = now_ms - wait->looked_ms;
 
+	wait->turn_ms += since_ms < LOOK_MS ? since_ms : LOOK_MS;
+	wait->looked_ms = now_ms;
 	if (tracer != wait->tracer) {
 		wait->tracer = tracer;
-		wait->turn_start_ms = clock_ms();
+		wait->turn_ms = 0;
 	}
-	return is_too_late(tracee, tracer, wait->turn_start_ms, TRACED_TIMEOUT_MS) ||
-	       clock_ms() - wait->start_ms > TURNS_TIMEOUT_MS;
+	return is_too_late(tracee, tracer, wait->turn_ms, TRACED_TIMEOUT_MS) ||
+	       now_ms - wait->start_ms > TURNS_TIMEOUT_MS;
 }
 
 static int explain_refusal(struct tracee *tracee)
@@ -527,7 +535,7 @@ static long pause_after(int64_t attempt_ns)
 static int stop_all(struct tracee *tracee)
 {
 	int64_t start_ms = clock_ms();
-	struct tracer_wait wait = { .start_ms = start_ms, .turn_start_ms = start_ms };
+	struct tracer_wait wait = { .start_ms = start_ms, .looked_ms = start_ms };
 	bool is_last_try = false;
 	int found, err;
 
@@ -867,7 +875,7 @@ static int wait_for_stop(struct tracee *tracee, struct thread *thread, int *stat
 		 */
 		if (polls % LOOK_CLOSER == 0 && thread_has_ended(tracee, thread->tid))
 			return report_ended(tracee);
-		if (is_too_late(tracee, thread->tid, start_ms, STOP_TIMEOUT_MS))
+		if (is_too_late(tracee, thread->tid, clock_ms() - start_ms, STOP_TIMEOUT_MS))
 			return ctx_error(tracee->ctx, -ETIMEDOUT,
 					 "pid %d: thread %d does not finish a system call in %d ms",
 					 (int)tracee->pid, (int)thread->tid,
