@@ -100,9 +100,11 @@ void progress_begin(const struct options *options, const char *text)
 	else if (options->n_pids > 1)
 		snprintf(progress.what, sizeof(progress.what), "%s %zu processes", text,
 			 options->n_pids);
-	else
+	else if (options->pid)
 		snprintf(progress.what, sizeof(progress.what), "%s pid %d", text,
 			 (int)options->pid);
+	else
+		snprintf(progress.what, sizeof(progress.what), "%s", text);
 	make_one_line(progress.what);
 	progress.is_over = progress.line_open = false;
 	progress.begin_ns = clock_ns(CLOCK_MONOTONIC);

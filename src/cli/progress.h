@@ -11,6 +11,7 @@
 
 /*
  * Begin work that TEXT names, such as "reading", on the program or the process that OPTIONS name.
+ * If OPTIONS name none, TEXT is all of the line.
  * Do nothing if stderr is not a terminal, with -quiet or -verbose, or if this work has begun
  * already.
  */

@@ -60,6 +60,20 @@ static void add_folded_name(char text[FOLDED_TEXT_BYTES], const char *name)
 		snprintf(text + n, FOLDED_TEXT_BYTES - n, "%s%s", n ? ", " : "", name);
 }
 
+/*
+ * Return how many frames of STACK are left if those of the standard library, such as Fun.protect,
+ * are removed between the last frame of LIBRARY and the end; all of them if others are between.
+ */
+static size_t frames_before_stdlib(const struct named_stack *stack,
+				   const struct named_frame *library)
+{
+	size_t n = stack->n;
+
+	while (n && stack->frames[n - 1]->is_stdlib)
+		n--;
+	return n && stack->frames[n - 1] == library ? n : stack->n;
+}
+
 /* Return true if STACK has frames of a library. */
 static bool fold_libraries(struct named_stack *stack, size_t leaf, char text[FOLDED_TEXT_BYTES])
 {
@@ -72,6 +86,8 @@ static bool fold_libraries(struct named_stack *stack, size_t leaf, char text[FOL
 		const struct named_frame *library = i == leaf ? NULL : frame_of_library(frame);
 
 		has_library |= library != NULL;
+		if (library && i < leaf)
+			stack->n = frames_before_stdlib(stack, library);
 		if (library && stack->n && stack->frames[stack->n - 1] == library)
 			continue;
 		if (library)

@@ -17,7 +17,8 @@ enum { FOLDED_TEXT_BYTES = 128 };
 
 /*
  * Replace the frames of a library for concurrency (unwind/own_frames.h) that follow each other by
- * one frame, "[Lwt]". The function that a sample belongs to is not replaced. Add the names of these
+ * one frame, "[Lwt]". Frames of the standard library between two of them, such as Fun.protect, are
+ * part of it. The function that a sample belongs to is not replaced. Add the names of these
  * frames to TEXT, which has them separated by commas.
  */
 void profile_fold_libraries(struct profile *profile, char text[FOLDED_TEXT_BYTES]);

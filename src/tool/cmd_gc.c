@@ -28,6 +28,7 @@
 #include "tool/gc_plan.h"
 #include "tool/json.h"
 #include "tool/profile_output.h"
+#include "cli/progress.h"
 #include "cli/session.h"
 #include "tool/writer.h"
 #include "look/proc_file.h"
@@ -806,6 +807,7 @@ static int run_gc(struct options *options)
 
 	if (!options->pid)
 		return say_usage(&command_gc, "-pid is required");
+	progress_begin(options, "reading");
 	s.err = gc_reader_open(options->ctx, options->pid, &s.reader);
 	if (s.err)
 		return say_error(options->ctx, s.err);
@@ -821,6 +823,7 @@ static int run_gc(struct options *options)
 	code = session_open(&session, &options->pid, 1);
 	if (code == EXIT_DONE) {
 		open_pauses(&s);
+		progress_end();
 		code = measure_gc(&s);
 	}
 	/* Undo what was done to the process before a signal kills this one. */

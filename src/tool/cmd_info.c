@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/progress.h"
 #include "ocaml_probes.h"
 #include "process/process_kind.h"
 #include "tool/json.h"
@@ -385,11 +386,13 @@ static int run_info(struct options *options)
 	 * time and memory on a file that any user may have made.
 	 */
 	verdicts_set_strangers(verdicts);
+	progress_begin(options, "reading");
 	do
 		err = ocp_process_open(options->ctx, options->pid, &proc);
 	while (err == -EAGAIN && verdicts_await(verdicts, EXAM_MS));
 	if (!err && ocp_process_probe_count(proc) == 0)
 		none = process_need_native(options->ctx, options->pid);
+	progress_end();
 	code = err || none ? say_error(options->ctx, err ? err : none)
 			   : print_states(options, proc);
 	if (!err)

@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/plural.h"
 #include "base/sanitize.h"
+#include "cli/progress.h"
 #include "cli/session.h"
 #include "code/runtime.h"
 #include "ocaml_probes.h"
@@ -796,7 +797,9 @@ static int list_program(struct options *options)
 	struct ocp_program *prog;
 	int err, status;
 
+	progress_begin(options, "reading");
 	err = ocp_program_open(options->ctx, options->prog, &prog);
+	progress_end();
 	if (err)
 		return say_error(options->ctx, err);
 	if (ocp_program_probe_count(prog) == 0)
@@ -915,8 +918,11 @@ static int list_processes(struct options *options)
 	struct listed_processes list = { 0 };
 	struct ocp_scan_summary summary;
 	char *text = NULL;
-	int err = scan_examined(options, &list, &text, &summary);
+	int err;
 
+	progress_begin(options, "looking at processes");
+	err = scan_examined(options, &list, &text, &summary);
+	progress_end();
 	if (!err && !options->json) {
 		puts("    PID PROBES ENABLED EXE");
 		fputs(text, stdout);

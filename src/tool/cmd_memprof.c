@@ -31,6 +31,7 @@
 #include "unwind/own_frames.h"
 #include "tool/json.h"
 #include "tool/profile_files.h"
+#include "cli/progress.h"
 #include "cli/session.h"
 #include "tool/writer.h"
 #include "look/proc_file.h"
@@ -985,8 +986,10 @@ static int run_heap_tracking(struct options *options)
 	if (code != EXIT_DONE)
 		return code;
 	code = session_open(&session, options->pids, options->n_pids);
+	progress_begin(options, "reading");
 	if (code == EXIT_DONE)
 		code = open_run(&r);
+	progress_end();
 	if (code == EXIT_DONE)
 		code = run_memprof_session(&r);
 	memprof_close(r.memprof);

@@ -318,28 +318,35 @@ test_abbreviations() {
 
 # ---- progress -----------------------------------------------------------------------------------
 
-# Run the tool on a terminal; its file /proc/TARGET/maps takes three seconds to open. What it says is in $TMP/shown.
+# Run the tool on a terminal; its file /proc/TARGET/maps takes two seconds to open. What it says is in $TMP/shown.
 slowly() { # ARG...
 	script -qec "strace -f -qq -o /dev/null -P /proc/$TARGET/maps -e trace=openat \
-		-e inject=openat:delay_enter=3000000:when=1 $TOOL $*" /dev/null >"$TMP/shown"
+		-e inject=openat:delay_enter=2000000:when=1 $TOOL $*" /dev/null >"$TMP/shown"
 }
 
 # What takes long says so on a terminal, at once; the line is erased before the data.
 test_progress() {
-	local command progress data seen
+	local command doing progress data seen
 	need_root
 	need_command strace script
 	start_loop "$(own_copy "$LOOP")"
 	for command in "attach -pid $TARGET --count --for 50ms" "attach -pid $TARGET -enable alpha" \
-		"functions -pid $TARGET Loop" "profile -pid $TARGET --for 50ms"; do
-		slowly "$command"
+		"functions -pid $TARGET Loop" "profile -pid $TARGET --for 50ms" "gc -pid $TARGET --for 50ms" \
+		"info -pid $TARGET" "memprof -pid $TARGET --for 50ms" list; do
+		slowly "$command" || [[ $command = memprof* ]]
 		seen=$(<"$TMP/shown")
-		matches "$seen" $'\r\e\\[K'"reading pid $TARGET: 0\\.[5-9] s" "$command"
+		doing="reading pid $TARGET"
+		[[ $command != list ]] || doing="looking at processes"
+		matches "$seen" $'\r\e\\[K'"$doing: 0\\.[5-9] s" "$command"
 		# Behind the last line of progress comes the code that erases it.
-		progress=${seen##*reading pid "$TARGET": }
+		progress=${seen##*"$doing": }
 		matches "$progress" $'^[0-9.]+ s\r\e\\[K' "the end of the progress of $command"
 		data=${progress#*$'\e[K'}
 		[[ $command != functions* ]] || matches "$data" "Loop" "$command"
+		[[ $command != gc* ]] || matches "$data" "allocated words" "$command"
+		[[ $command != info* ]] || matches "$data" "alpha" "$command"
+		[[ $command != memprof* ]] || matches "$data" "^ocaml-probes: .*library" "$command"
+		[[ $command != list ]] || matches "$data" "PROBES ENABLED EXE"$'.*\n'" *$TARGET " "$command"
 		[[ $command != "attach "*count* ]] || matches "$data" "alpha +[0-9]+" "$command"
 	done
 	"$TOOL" attach -pid "$TARGET" -disable alpha

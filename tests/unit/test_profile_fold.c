@@ -40,6 +40,8 @@ static void add_stack(struct made_stacks *made, const char *functions, uint64_t 
 					? FRAME_C
 					: FRAME_OCAML,
 			.line = (uint32_t)stack->n + 1,
+			.is_stdlib = strncmp(functions + strspn(functions, " "), "Fun.", 4) == 0 ||
+				     strncmp(functions + strspn(functions, " "), "List.", 5) == 0,
 		};
 		stack->frames[stack->n++] = frame;
 	}
@@ -134,6 +136,22 @@ TEST(functions_of_a_library_are_one)
 	fold_libraries_and_check(PROFILE_CPU,
 				 "Lwt_main.run Lwt.bind Lwt.f My.f Lwt.catch Eio.run My.g",
 				 "[Lwt] My.f [Lwt] [Eio] My.g", "[Lwt], [Eio]");
+}
+
+/* Functions of the standard library between two functions of a library are part of it. */
+TEST(standard_library_between)
+{
+	fold_libraries_and_check(PROFILE_CPU, "Lwt.a Fun.protect Lwt.f List.iter Fun.g Lwt.b My.f",
+				 "[Lwt] My.f", "[Lwt]");
+	fold_libraries_and_check(PROFILE_CPU, "Fun.protect Lwt.a Fun.protect My.f",
+				 "Fun.protect [Lwt] Fun.protect My.f", "[Lwt]");
+	fold_libraries_and_check(PROFILE_CPU, "Lwt.a Fun.protect Eio.f List.iter My.g Lwt.b My.f",
+				 "[Lwt] Fun.protect [Eio] List.iter My.g [Lwt] My.f",
+				 "[Lwt], [Eio]");
+	fold_libraries_and_check(PROFILE_CPU, "Lwt.a Fun.protect Lwt.f Fun.protect Lwt.g",
+				 "[Lwt] Fun.protect Lwt.g", "[Lwt]");
+	fold_libraries_and_check(PROFILE_WORDS, "Lwt.a List.iter c_alloc",
+				 "[Lwt] List.iter c_alloc", "[Lwt]");
 }
 
 /* Functions of the program, of C and of Unix are of no such library. */
