@@ -138,17 +138,35 @@ bool insn_reads(const struct insn_decoder *decoder, const uint8_t *bytes, size_t
 	return false;
 }
 
+/* Return true if OPERAND is memory that its instruction writes. */
+static bool is_stored(const ZydisDecodedOperand *operand)
+{
+	return operand->type == ZYDIS_OPERAND_TYPE_MEMORY &&
+	       (operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE);
+}
+
 bool insn_stores(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
 {
 	struct full_insn it;
 
 	if (!decode_full(decoder, bytes, n, &it))
 		return true;
-	for (unsigned int i = 0; i < it.insn.operand_count; i++) {
-		if ((it.list[i].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) &&
-		    it.list[i].type == ZYDIS_OPERAND_TYPE_MEMORY)
+	for (unsigned int i = 0; i < it.insn.operand_count; i++)
+		if (is_stored(&it.list[i]))
 			return true;
-	}
+	return false;
+}
+
+bool insn_writes_stack(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
+{
+	struct full_insn it;
+
+	if (!decode_full(decoder, bytes, n, &it))
+		return true;
+	/* The hidden operands, too: push and call have one. */
+	for (unsigned int i = 0; i < it.insn.operand_count; i++)
+		if (is_stored(&it.list[i]) && it.list[i].mem.base == ZYDIS_REGISTER_RSP)
+			return true;
 	return false;
 }
 

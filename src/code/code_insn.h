@@ -100,6 +100,12 @@ bool insn_reads(const struct insn_decoder *decoder, const uint8_t *bytes, size_t
 bool insn_stores(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n);
 
 /*
+ * Return true if the instruction at BYTES[0..N) writes memory at a distance from rsp, as push and
+ * call do, too, or cannot be decoded.
+ */
+bool insn_writes_stack(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n);
+
+/*
  * Flags of the processor that instructions read and write: sets of ZYDIS_CPUFLAG_... of the six
  * status flags. `written` has only flags that the instruction always writes.
  */

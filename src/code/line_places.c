@@ -19,6 +19,8 @@
 #include "base/suggest.h"
 #include "code/code_flow.h"
 #include "code/frametable.h"
+#include "code/runtime.h"
+#include "code/window.h"
 #include "elf/lines.h"
 
 /* ---- source files ---------------------------------------------------------------------------- */
@@ -670,6 +672,7 @@ struct gatherer {
 	struct ocp_ctx *ctx;
 	const struct functions *functions;
 	const struct line_spans *spans;
+	enum window_language windows; /* WINDOW_C: no windows are needed */
 	struct line_sources sources;
 	struct line_place *list;
 	/* for each element of `list`, the index of the element's source in the list of sources */
@@ -864,6 +867,37 @@ static void keep_chosen(struct gatherer *g, const struct line_choice *choice)
 	g->n = n_different;
 }
 
+/* Find the windows of LIST[0..N), which are places of FUNCTION. Returns 0 or -ENOMEM. */
+static int find_windows(struct gatherer *g, struct code_file *file, const struct function *function,
+			struct line_place *list, size_t n)
+{
+	struct code_function decoded = { 0 };
+	struct code_window window;
+	struct code_bytes bytes;
+	struct code_runs runs;
+	int err = 0;
+
+	/* A function that cannot be read has places with faults. */
+	if (n && code_file_function(file, function->va, function->bytes, &bytes) == 0)
+		err = code_function_find_place(g->ctx, &bytes, file, &decoded);
+	else
+		return 0;
+	if (!err)
+		code_runs_init(&runs, code_file_flow(file), &decoded, g->windows);
+	for (size_t i = 0; !err && i < n; i++) {
+		list[i].no_window = list[i].fault;
+		if (!list[i].fault)
+			list[i].no_window = code_runs_window(
+				&runs, (uint32_t)(list[i].va - function->va), &window);
+		if (list[i].no_window)
+			continue;
+		list[i].window_va = function->va + window.off;
+		list[i].n_window = window.n_bytes;
+	}
+	code_function_free(&decoded);
+	return err;
+}
+
 /*
  * Reduce the rows to the places of each function. The rows must be sorted by address; the places
  * are sorted by line.
@@ -881,6 +915,9 @@ static int reduce(struct gatherer *g, struct code_file *file)
 		n_left = line_passes_reduce(file, function, g->list + first, end - first);
 		if (n_left < 0)
 			return ctx_no_memory(g->ctx);
+		if (g->windows != WINDOW_C &&
+		    find_windows(g, file, function, g->list + first, (size_t)n_left))
+			return -ENOMEM;
 		memmove(g->list + n, g->list + first, (size_t)n_left * sizeof(*g->list));
 		n += (size_t)n_left;
 	}
@@ -888,6 +925,18 @@ static int reduce(struct gatherer *g, struct code_file *file)
 	if (n)
 		qsort(g->list, n, sizeof(*g->list), compare_lines);
 	return 0;
+}
+
+/* Return the language of the code of ELF, of which FUNCTIONS are the functions. */
+static enum window_language language_of(struct ocp_ctx *ctx, struct elf_file *elf,
+					const struct functions *functions)
+{
+	struct runtime runtime;
+	const bool has_runtime = runtime_recognise(ctx, elf, &runtime) == 0;
+
+	return (has_runtime ? runtime.has_domains : functions_have_ocaml_stacks(functions))
+		       ? WINDOW_OCAML_5
+		       : WINDOW_OCAML_4;
 }
 
 static int name_sources(struct gatherer *g, const struct line_choice *choice,
@@ -940,9 +989,12 @@ static int find_line_places(struct gatherer *g, struct elf_file *elf, int fd,
 
 int line_places_read(struct ocp_ctx *ctx, struct elf_file *elf, int fd,
 		     const struct functions *functions, const char *file, enum line_match match,
-		     const struct line_spans *spans, struct line_places *out)
+		     const struct line_spans *spans, bool windows, struct line_places *out)
 {
-	struct gatherer g = { .ctx = ctx, .functions = functions, .spans = spans };
+	struct gatherer g = { .ctx = ctx,
+			      .functions = functions,
+			      .spans = spans,
+			      .windows = windows ? language_of(ctx, elf, functions) : WINDOW_C };
 	int err = line_sources_open(ctx, file, match, &g.sources);
 
 	*out = (struct line_places){ 0 };

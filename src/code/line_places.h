@@ -35,6 +35,13 @@ struct line_place {
 	bool goes_on; /* the previous row has the same line */
 	enum code_cost cost;
 	const char *fault; /* the reason why no uprobe can count the place; NULL if a uprobe can */
+	/*
+	 * Only if windows were asked for: the window that is executed as often as the place
+	 * (code/window.h), by its address, and the reason why there is none, or NULL.
+	 */
+	uint64_t window_va;
+	const char *no_window;
+	uint8_t n_window;
 };
 
 struct line_places {
@@ -70,11 +77,12 @@ struct line_spans {
 /*
  * Find the places of all lines of the source called FILE in ELF, which is the file of FD. FUNCTIONS
  * are the functions of ELF and must exist as long as *OUT. Rows that begin in one of the SPANS,
- * which may be NULL, are left out. Returns -EBADMSG if there are too many places.
+ * which may be NULL, are left out. If WINDOWS, find the windows of the places. Returns -EBADMSG if
+ * there are too many places.
  */
 int line_places_read(struct ocp_ctx *ctx, struct elf_file *elf, int fd,
 		     const struct functions *functions, const char *file, enum line_match match,
-		     const struct line_spans *spans, struct line_places *out);
+		     const struct line_spans *spans, bool windows, struct line_places *out);
 void line_places_free(struct line_places *places);
 
 /*

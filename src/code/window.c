@@ -154,6 +154,9 @@ static bool make_window(const struct code_flow *flow, size_t first, size_t last,
 				     .n_bytes = (uint8_t)n,
 				     .depth = depth->value,
 				     .depth_known = depth->kind == DEPTH_KNOWN };
+	/* The call to the code that counts pushes a return address. */
+	if (window_is_call(*code_flow_bytes(flow, first)))
+		out->depth += RETURN_ADDRESS_BYTES;
 	if (first == 0)
 		out->start = flow->insns[0].n_bytes >= WINDOW_JUMP_BYTES ? WINDOW_LONG_ENTRY
 									 : WINDOW_SHORT_ENTRY;
@@ -196,8 +199,8 @@ static bool has_uprobe_place(const struct code_function *function, const struct 
 }
 
 /*
- * Rank WINDOW, whose last instruction is LAST. A copied call costs more than others: the processor
- * does not predict its return.
+ * Rank WINDOW, whose last instruction is LAST. A copied call costs more than others, unless it is
+ * all of the window: the processor does not predict its return.
  */
 static enum rank rank_of(const struct code_flow *flow, const struct code_function *function,
 			 const struct code_window *window, size_t last)
@@ -215,15 +218,17 @@ static bool always_continues(const struct insn *insn)
 	return code_flow_goes_on(insn) && insn->kind != INSN_JCC && !code_flow_is_call(insn);
 }
 
-/* Return true if an instruction of WINDOW, whose first one is number I, writes to the stack. */
+/*
+ * Return true if an instruction in the copy of WINDOW, whose first one is number I, writes to the
+ * stack. A direct call is no copy.
+ */
 static bool writes_stack(const struct code_flow *flow, const struct code_window *window, size_t i)
 {
+	if (window_is_call(*code_flow_bytes(flow, i)))
+		return false;
 	for (; i < flow->n_insns && flow->insns[i].off < window->off + window->n_bytes; i++) {
-		const uint8_t *bytes = code_flow_bytes(flow, i);
-		const size_t n = bytes_after(flow, i);
-
-		if (insn_stores(&flow->decoder, bytes, n) &&
-		    insn_reads_rsp(&flow->decoder, bytes, n))
+		if (insn_writes_stack(&flow->decoder, code_flow_bytes(flow, i),
+				      bytes_after(flow, i)))
 			return true;
 	}
 	return false;
@@ -407,6 +412,121 @@ void code_windows_free(struct code_windows *windows)
 	free(windows->exits);
 	windows->exits = NULL;
 	windows->n_exits = 0;
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+/* Return true if instruction I is the last one of its run, whatever follows it. */
+static bool ends_run(const struct code_flow *flow, size_t i)
+{
+	/* The handler of a probe may raise an exception: the site may become a call. */
+	return !always_continues(&flow->insns[i]) || (i > 0 && is_site(flow, i - 1));
+}
+
+/* Set *FIRST and *LAST to the first and the last instruction of the run of instruction I. */
+static void find_run(const struct code_flow *flow, size_t i, size_t *first, size_t *last)
+{
+	for (*first = i; *first > 0 && !flow->is_target[*first]; --*first)
+		if (ends_run(flow, *first - 1))
+			break;
+	for (*last = i; *last + 1 < flow->n_insns && !ends_run(flow, *last); ++*last)
+		if (flow->is_target[*last + 1])
+			break;
+}
+
+static bool insn_reads_r11(const struct code_flow *flow, size_t i)
+{
+	return insn_reads(&flow->decoder, code_flow_bytes(flow, i), bytes_after(flow, i), R11);
+}
+
+static bool insn_writes_r11(const struct code_flow *flow, size_t i)
+{
+	return insn_writes(&flow->decoder, code_flow_bytes(flow, i), bytes_after(flow, i), R11);
+}
+
+/*
+ * Return true if an instruction of FLOW reads a value of r11 that its run has not written before.
+ */
+static bool function_reads_r11(const struct code_flow *flow)
+{
+	bool is_written = false;
+
+	for (size_t i = 0; i < flow->n_insns; i++) {
+		if (flow->is_target[i] || (i > 0 && ends_run(flow, i - 1)))
+			is_written = false;
+		if (!is_written && insn_reads_r11(flow, i))
+			return true;
+		is_written |= insn_writes_r11(flow, i);
+	}
+	return false;
+}
+
+/*
+ * Return true if no instruction reads a value of r11 from before instruction I, whose run ends with
+ * LAST. A called function gets no value in r11, but may keep it, as caml_call_gc does.
+ */
+static bool is_r11_dead(struct code_runs *runs, size_t i, size_t last)
+{
+	const struct code_flow *flow = runs->flow;
+
+	for (; i <= last; i++) {
+		if (insn_reads_r11(flow, i))
+			return false;
+		if (flow->insns[i].kind == INSN_RET || insn_writes_r11(flow, i))
+			return true;
+	}
+	if (!runs->knows_r11)
+		runs->reads_r11 = function_reads_r11(flow);
+	runs->knows_r11 = true;
+	return !runs->reads_r11;
+}
+
+static bool overlaps_entry(const struct code_runs *runs, const struct code_window *window)
+{
+	return runs->has_entry && window->off < runs->entry.off + runs->entry.n_bytes &&
+	       runs->entry.off < window->off + window->n_bytes;
+}
+
+/*
+ * Return true if there is a window that begins with instruction I of the run that ends with LAST.
+ */
+static bool find_run_window(struct code_runs *runs, size_t i, size_t last, struct code_window *out)
+{
+	const struct code_flow *flow = runs->flow;
+	const size_t end = last_of(flow, i);
+
+	return end <= last && make_window(flow, i, end, out) &&
+	       is_safe(flow, runs->language, out, i) && !overlaps_entry(runs, out) &&
+	       is_r11_dead(runs, i, last);
+}
+
+void code_runs_init(struct code_runs *runs, const struct code_flow *flow,
+		    const struct code_function *function, enum window_language language)
+{
+	*runs = (struct code_runs){ .flow = flow, .language = language };
+	runs->has_entry = !flow->problem && !function->no_count && !function->entry_is_loop &&
+			  find_count_window(flow, function, language, &runs->entry);
+}
+
+const char *code_runs_window(struct code_runs *runs, uint32_t off, struct code_window *out)
+{
+	const struct code_flow *flow = runs->flow;
+	size_t first, last;
+	uint32_t number;
+
+	if (flow->problem)
+		return flow->problem;
+	if (!code_flow_find(flow, off, &number))
+		return "its place is inside of an instruction";
+	find_run(flow, number, &first, &last);
+	if (first == 0 && runs->has_entry && runs->entry.off <= flow->insns[last].off) {
+		*out = runs->entry;
+		return NULL;
+	}
+	for (size_t i = first; i <= last; i++)
+		if (find_run_window(runs, i, last, out))
+			return NULL;
+	return "a jump does not fit into the instructions that are executed with it";
 }
 
 /* ---- C code that reports and executes phases ------------------------------------------------- */

@@ -103,6 +103,34 @@ void code_windows_free(struct code_windows *windows);
  */
 bool code_window_of_call(const struct code_flow *flow, size_t i, struct code_window *out);
 
+/*
+ * The windows of the runs of one OCaml function. A run is a sequence of instructions that is
+ * entered at its first one only and executed as a whole: it ends before the target of a jump, and
+ * behind a call, a jump and the site of a probe. One window counts the executions of all its
+ * instructions.
+ */
+struct code_runs {
+	const struct code_flow *flow;
+	enum window_language language;
+	struct code_window entry; /* the window of the function, if has_entry */
+	bool has_entry;
+	/* a run of the function reads a value of r11 from before it; valid if knows_r11 */
+	bool knows_r11, reads_r11;
+};
+
+/*
+ * Initialise RUNS for the function that code_function_find_place() has just decoded to FUNCTION.
+ * FLOW and LANGUAGE: as for code_windows_find(). RUNS is valid until the next function is decoded.
+ */
+void code_runs_init(struct code_runs *runs, const struct code_flow *flow,
+		    const struct code_function *function, enum window_language language);
+/*
+ * Set *OUT to the window of the run that contains the instruction at OFF, an offset from the entry.
+ * The windows of different runs do not overlap; that of the first run is the function's. Return
+ * NULL, or why there is no window: the end of a message.
+ */
+const char *code_runs_window(struct code_runs *runs, uint32_t off, struct code_window *out);
+
 /* Where a pause begins and ends. */
 struct code_pause_windows {
 	struct code_window begin, end;

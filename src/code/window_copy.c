@@ -141,6 +141,8 @@ static bool copy_one(const struct copying *it, const struct insn *insn, bool is_
 		return append_jump(it, it->from_va + (uint64_t)insn->value);
 	case INSN_CALL:
 	case INSN_CALL_INDIRECT:
+		if (insn->off == 0 && is_last && window_is_call(*bytes))
+			return append_jump(it, it->from_va + (uint64_t)insn->value);
 		return is_last && append_call(it, insn, bytes);
 	case INSN_TRAP:
 		return false;

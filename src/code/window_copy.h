@@ -36,12 +36,23 @@ struct window_copy {
 };
 
 /*
+ * Return true if the window that begins with the byte OPCODE is a direct call. It is replaced by a
+ * call, not by a jump: so the program's own instruction writes the return address, which matters
+ * where the stack ends, and the processor predicts the return.
+ */
+static inline bool window_is_call(uint8_t opcode)
+{
+	return opcode == 0xe8;
+}
+
+/*
  * Copy the instructions BYTES[0..N), which are at FROM_VA, for the address TO_VA. Only nops may
  * follow a jump or a return; they are not copied. A call must be the last instruction; its copy
  * pushes the return address of the original, so that all who read return addresses find the one
- * that they know. If execution continues behind the last instruction, and if JUMPS_BACK, the copy
- * ends with a jump to the instruction behind BYTES. Return false if an instruction cannot be
- * copied, or if the distance between the two addresses is too large.
+ * that they know. Of a direct call that is the only instruction, the copy is a jump. If execution
+ * continues behind the last instruction, and if JUMPS_BACK, the copy ends with a jump to the
+ * instruction behind BYTES. Return false if an instruction cannot be copied, or if the distance
+ * between the two addresses is too large.
  */
 bool window_copy_make(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
 		      uint64_t from_va, uint64_t to_va, bool jumps_back, struct window_copy *copy);

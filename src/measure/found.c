@@ -277,8 +277,8 @@ static bool fits(const struct ocp_meter *meter, const struct found_counters *fou
 {
 	const int64_t start_ns = inside_start_ns(found->inside);
 
-	for (size_t i = 0; i < found->meta.n_sites; i++)
-		if (found->meta.numbers[i] >= meter->table.n_sites)
+	for (size_t i = 0; i < found->meta.n_numbers; i++)
+		if (found->meta.numbers[i].number >= meter->table.n_sites)
 			return false;
 	return !meter->program_name && meter->n_pids && meter->request.split <= OCP_BY_SITE &&
 	       meter->request.n_pairs == inside_n_pairs(found->inside) && start_ns >= 0 &&
@@ -323,13 +323,14 @@ static int restore_meter(struct ocp_meter *meter, const struct found_counters *f
 static int add_found(struct ocp_meter *meter, struct found_counters *found)
 {
 	struct inside *inside = found->inside;
-	uint32_t *numbers = found->meta.numbers;
+	struct inside_number *numbers = found->meta.numbers;
 
 	if (inside_start_ns(inside) < meter->start_ns)
 		meter->start_ns = inside_start_ns(inside);
 	found->inside = NULL;
 	found->meta.numbers = NULL;
-	return engine_inside_add_found(meter->engine, found->pid, inside, numbers);
+	return engine_inside_add_found(meter->engine, found->pid, inside, numbers,
+				       found->meta.n_numbers);
 }
 
 /*

@@ -125,10 +125,10 @@ static int refuse_in_sites(struct ocp_ctx *ctx, const struct ocp_program *prog,
 
 static int read_source(struct ocp_ctx *ctx, const struct ocp_program *prog,
 		       const struct functions *functions, const struct line_spans *spans,
-		       struct code_source *source)
+		       bool windows, struct code_source *source)
 {
 	int err = line_places_read(ctx, prog->elf, prog->fd, functions, source->file, LINE_FILE,
-				   spans, &source->places);
+				   spans, windows, &source->places);
 
 	if (err)
 		return err;
@@ -141,6 +141,8 @@ static int read_source(struct ocp_ctx *ctx, const struct ocp_program *prog,
 			"'%s%s': its code that was inlined elsewhere is not counted, because "
 			"another file has the same name there",
 			ITEM_LINE_PREFIX, source->file);
+	for (size_t i = 0; windows && i < source->places.n; i++)
+		source->places.list[i].fault = source->places.list[i].no_window;
 	return refuse_in_sites(ctx, prog, &source->places);
 }
 
@@ -155,14 +157,14 @@ static struct code_source *find_source(const struct code_lines *lines, const cha
 
 /*
  * Find the source file that the item TEXT names, and set *OUT to the list of the places where the
- * lines of this file begin, without the places inside SPANS. The list is empty if PROG has no such
- * source. FUNCTIONS are the functions of PROG. Return -EINVAL if several sources have the name in
- * TEXT. *OUT is valid until the next call of this function; the list of places that *OUT contains
- * is valid until code_lines_free().
+ * lines of this file begin, without the places inside SPANS. If WINDOWS, a place without a window
+ * has a fault. The list is empty if PROG has no such source. FUNCTIONS are the functions of PROG.
+ * Return -EINVAL if several sources have the name in TEXT. *OUT is valid until the next call of
+ * this function; the list of places that *OUT contains is valid until code_lines_free().
  */
 static int code_lines_of(struct ocp_ctx *ctx, struct code_lines *lines,
 			 const struct ocp_program *prog, const struct functions *functions,
-			 const char *text, const struct line_spans *spans,
+			 const char *text, const struct line_spans *spans, bool windows,
 			 const struct line_places **out)
 {
 	int line;
@@ -180,7 +182,7 @@ static int code_lines_of(struct ocp_ctx *ctx, struct code_lines *lines,
 			lines->n--;
 			return ctx_no_memory(ctx);
 		}
-		err = read_source(ctx, prog, functions, spans, found);
+		err = read_source(ctx, prog, functions, spans, windows, found);
 		if (err)
 			return err;
 	}
@@ -234,8 +236,9 @@ bool code_lines_has_source(struct ocp_ctx *ctx, const struct ocp_program *prog,
 {
 	const struct line_places *places;
 	struct code_lines lines = { 0 };
-	const bool has = code_lines_of(ctx, &lines, prog, functions, text, NULL, &places) == 0 &&
-			 places->file;
+	const bool has =
+		code_lines_of(ctx, &lines, prog, functions, text, NULL, false, &places) == 0 &&
+		places->file;
 
 	code_lines_free(&lines);
 	return has;
@@ -246,7 +249,7 @@ int code_lines_unknown(struct ocp_ctx *ctx, const struct ocp_program *prog,
 {
 	const struct line_places *places;
 	struct code_lines lines = { 0 };
-	int line, err = code_lines_of(ctx, &lines, prog, functions, text, NULL, &places);
+	int line, err = code_lines_of(ctx, &lines, prog, functions, text, NULL, false, &places);
 	const size_t file_bytes = item_line_file(text, &line);
 
 	if (!err && !places->has_rows)
@@ -531,7 +534,7 @@ static int choose_lines(struct code_finder *f, struct code_wish *wish)
 	if (functions_ocaml_count(f->code->functions) == 0)
 		return 0;
 	err = code_lines_of(f->ctx, &f->lines, f->prog, f->code->functions, wish->text, wish->spans,
-			    &places);
+			    wish->by_window, &places);
 	if (err)
 		return err;
 	if (!wish->text[item_line_file(wish->text, &line)])
@@ -707,7 +710,7 @@ static int add_chosen(struct code_finder *f, const struct chosen *chosen, uint32
 		err = code_sites_add_note(&f->sites, chosen->note_va, chosen->semaphore_va, probe,
 					  &needs, &why);
 	else if (chosen->place)
-		err = code_sites_add_line(&f->sites, chosen->place, probe, &why);
+		err = code_sites_add_line(&f->sites, chosen->place, probe, &needs, &why);
 	else if (chosen->phase)
 		err = code_sites_add_phase(&f->sites, chosen->phase, probe, &needs, &why);
 	else

@@ -1000,12 +1000,28 @@ int code_sites_add_note(struct code_sites *sites, uint64_t va, uint64_t semaphor
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
+static int add_line_window(struct code_sites *sites, const struct line_place *place, uint32_t probe)
+{
+	const struct spot spot = { .va = place->window_va,
+				   .cost = CODE_EMULATED,
+				   .events = SITE_COUNTS };
+	const struct code_window window = { .n_bytes = place->n_window };
+	struct site *site;
+	const int err = add_window(sites, probe, false, &spot, &window, &site);
+
+	if (!err)
+		site->is_shared = true;
+	return err;
+}
+
 int code_sites_add_line(struct code_sites *sites, const struct line_place *place, uint32_t probe,
-			char **why)
+			const struct code_needs *needs, char **why)
 {
 	const struct spot spot = { .va = place->va, .cost = place->cost, .events = SITE_COUNTS };
 
 	*why = NULL;
-	return place->fault ? set_refusal(sites, "counted", place->fault, why)
-			    : add_code_site(sites, probe, false, &spot);
+	if (place->fault)
+		return set_refusal(sites, "counted", place->fault, why);
+	return needs->window ? add_line_window(sites, place, probe)
+			     : add_code_site(sites, probe, false, &spot);
 }

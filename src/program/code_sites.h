@@ -19,7 +19,7 @@ struct code_needs {
 	bool time;   /* time of calls: sites at the exits are needed */
 	bool args;   /* arguments: the site must be the first instruction */
 	bool bounds; /* for a phase: use only first instructions and returns of functions */
-	bool window; /* for a function: its sites are windows (code/window.h) */
+	bool window; /* for a function or a line: its sites are windows (code/window.h) */
 };
 
 /* A growing list of sites. The caller frees `sites`; code_sites_close() frees everything else. */
@@ -78,8 +78,11 @@ int code_sites_add_phase(struct code_sites *sites, const struct gc_phase_place *
 int code_sites_add_note(struct code_sites *sites, uint64_t va, uint64_t semaphore_va,
 			uint32_t probe, const struct code_needs *needs, char **why);
 
-/* Append the site of the line at PLACE. *WHY: as for code_sites_add_function(). */
+/*
+ * Append the site of the line at PLACE, which has a window if NEEDS demands one. *WHY: as for
+ * code_sites_add_function().
+ */
 int code_sites_add_line(struct code_sites *sites, const struct line_place *place, uint32_t probe,
-			char **why);
+			const struct code_needs *needs, char **why);
 
 #endif

@@ -167,7 +167,8 @@ int function_lines_find(struct ocp_ctx *ctx, const struct ocp_program *prog,
 	*n = 0;
 	if (!file)
 		return ctx_no_memory(ctx);
-	err = line_places_read(ctx, prog->elf, prog->fd, functions, file, LINE_FILE, NULL, &places);
+	err = line_places_read(ctx, prog->elf, prog->fd, functions, file, LINE_FILE, NULL, false,
+			       &places);
 	free(file);
 	if (err)
 		return err;

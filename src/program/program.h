@@ -134,6 +134,7 @@ struct site {
 	uint8_t n_window, n_before;
 	bool keeps_r11;			    /* ... of C code, where r11 may be in use */
 	bool is_c_entry;		    /* ... at the entry of a function of C */
+	bool is_shared;			    /* ... of a line; other sites may be the same window */
 	const struct dormant_site *dormant; /* the dormant probe; NULL if the site has a note */
 	/* Owns `args` if the operands were corrected; NULL if `args` is in the note. */
 	struct corrected_args *corrected;

@@ -19,8 +19,8 @@
 #include "base/array.h"
 #include "base/ctx.h"
 #include "base/search.h"
-#include "cli/progress.h"
 #include "cli/cli.h"
+#include "cli/progress.h"
 #include "code/line_places.h"
 #include "code/patterns.h"
 #include "process/code_images.h"
@@ -162,7 +162,7 @@ struct counted_line {
 	int line;
 	bool is_counted;
 	uint64_t hits;
-	const char *fault; /* why the line is not counted */
+	const char *fault, *no_window; /* why the line is not counted; by the engine `inside` */
 };
 
 static int compare_counted(const void *a, const void *b)
@@ -189,6 +189,8 @@ static struct counted_line *count_lines(const struct report *report, size_t *n)
 			lines[(*n)++].line = place->line;
 		if (place->fault)
 			lines[*n - 1].fault = place->fault;
+		if (place->no_window)
+			lines[*n - 1].no_window = place->no_window;
 	}
 	for (size_t i = 0; lines && i < ocp_sample_hits_count(report->sample); i++) {
 		const struct ocp_hits *row = ocp_sample_hits(report->sample, i);
@@ -289,6 +291,14 @@ static void write_text(const struct report *report)
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
+/* Return why LINE is not counted; NULL: the process has changed its code. */
+static const char *why_not_counted(const struct counted_line *line, const struct report *report)
+{
+	const bool is_inside = report->engine && strcmp(report->engine, "inside") == 0;
+
+	return is_inside && !line->fault ? line->no_window : line->fault;
+}
+
 static struct json_object *line_json(const struct counted_line *line, const struct report *report)
 {
 	struct json_object *object = json_object_new_object();
@@ -299,7 +309,7 @@ static struct json_object *line_json(const struct counted_line *line, const stru
 	if (line->is_counted)
 		json_add_double(object, "hits_per_s", report_rate(report, line->hits));
 	else
-		json_add_string(object, "reason", line->fault);
+		json_add_string(object, "reason", why_not_counted(line, report));
 	return object;
 }
 
@@ -389,7 +399,7 @@ static int take_image(const struct options *options, const struct code_image *im
 	line_places_free(&a->places);
 	if (!err)
 		err = line_places_read(options->ctx, image->elf, image->fd, image->functions,
-				       options->args[0], LINE_PATH, &a->spans, &a->places);
+				       options->args[0], LINE_PATH, &a->spans, true, &a->places);
 	if (!err)
 		warn_of_source(a, image);
 	return err;
@@ -407,7 +417,7 @@ static int choose_image(const struct options *options, const struct code_images 
 		const struct code_image *image = &images->images[i];
 
 		err = line_places_read(options->ctx, image->elf, image->fd, image->functions,
-				       options->args[0], LINE_PATH, NULL, &a->places);
+				       options->args[0], LINE_PATH, NULL, false, &a->places);
 		is_found = !err && a->places.file;
 		if (is_found)
 			err = take_image(options, image, a);
@@ -435,6 +445,7 @@ static int ask_for_lines(struct options *options, const struct annotation *a)
 		free(item);
 	}
 	options->request.spans = &a->spans;
+	options->n_args = 0; /* the source file: no command is run */
 	return err ? ctx_no_memory(options->ctx) : 0;
 }
 
@@ -496,6 +507,9 @@ static int run_annotate(struct options *options)
 	if (options->n_args > 1)
 		return say_usage(&command_annotate, "'%s': one source file is enough",
 				 options->args[1]);
+	if (options->engine == ENGINE_INSIDE && measure_options_need_bpf(options))
+		return say_usage(&command_annotate, "--engine inside excludes %s",
+				 measure_options_need_bpf(options));
 	code = annotate(options, &images);
 	code_images_free(&images);
 	return code;

@@ -12,7 +12,7 @@
 
 enum { COUNTED_TEXT_BYTES = 96 };
 
-/* Numbers of sites of probes, and of functions, that are counted inside the process. */
+/* Numbers of sites of probes, and of functions and lines, that are counted inside the process. */
 struct counted_inside {
 	size_t sites, functions;
 };
@@ -192,7 +192,8 @@ static const char *counted_text(char text[COUNTED_TEXT_BYTES], const struct coun
 		snprintf(sites, sizeof(sites), "%zu site%s", counted->sites,
 			 plural(counted->sites));
 	if (counted->functions)
-		snprintf(functions, sizeof(functions), "%zu function%s", counted->functions,
+		snprintf(functions, sizeof(functions), "%zu function%s or line%s",
+			 counted->functions, plural(counted->functions),
 			 plural(counted->functions));
 	snprintf(text, COUNTED_TEXT_BYTES, "%s%s%s", sites,
 		 counted->sites && counted->functions ? " and " : "", functions);

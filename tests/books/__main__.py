@@ -11,7 +11,7 @@ sys.dont_write_bytecode = True
 import said  # noqa: E402
 
 MODULES = {
-    "counts": "that calls lines",
+    "counts": "that calls lines engines",
     "pairs": "pairs intervals times times_of_a_pattern slow slow_calls pauses",
     "values": "by calls_by named floats",
     "stacks": "stacks shares",

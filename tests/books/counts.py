@@ -4,7 +4,7 @@ import ast
 import collections
 import re
 
-from said import figures, found, hits_by, objects, same, text, total, wrong
+from said import figures, found, hits_by, holds, objects, same, text, total, wrong
 
 
 def that(path, *expressions):
@@ -71,14 +71,16 @@ def calls(totals, program, *uncountable):
 def lines(source, counted, program, prof=None):
     """lines SOURCE JSON BOOKS [PROF]: the hits of lines by `annotate --json`. BOOKS has "mark FILE:LINE N" for each line of
     SOURCE that was executed and has `here __LINE__`. PROF is what ocamlprof makes of SOURCE: `(* N *)` before expressions
-    that were executed N times. Lines with `(* at most *)` can have fewer hits. Returns how many lines were compared with
-    each."""
-    hits = {line["line"]: line["hits"] for line in total(counted)["lines"]}
+    that were executed N times. Lines with `(* at most *)` can have fewer hits; those without room for a jump are not compared.
+    Returns how many lines were compared with each."""
+    lines_ = total(counted)["lines"]
+    hits = {line["line"]: line["hits"] for line in lines_}
+    no_room = {line["line"] for line in lines_ if line.get("reason", "").startswith("a jump does not fit")}
     name = re.escape(source.rsplit("/", 1)[-1])
     marks = {int(line): int(n) for line, n in found(program, rf"mark {name}:(\d+) (\d+)")}
     expected = {}
     for number, line in enumerate(text(source).splitlines(), 1):
-        if "here __LINE__;" in line:
+        if "here __LINE__;" in line and number not in no_room:
             expected[number] = (line, marks.get(number, 0))
     compared = [expected]
     if prof:
@@ -86,10 +88,21 @@ def lines(source, counted, program, prof=None):
         for number, line in enumerate(text(prof).splitlines(), 1):
             # One counter, at the beginning of the line, before code that is no function.
             counter = re.match(r"\s*\(\* (\d+) \*\)", line)
-            if counter and "fun " not in line and "function" not in line and number in hits:
+            if counter and "fun " not in line and "function" not in line and number in hits and number not in no_room:
                 compared[1][number] = (line, int(counter[1]))
     for number, (line, count) in ((number, lines_[number]) for lines_ in compared for number in lines_):
         if "(* at most *)" not in line or (hits.get(number) or 0) > count:
             same(f"{number}: {line.strip()}", hits.get(number), count)
     same("marks that are not listed", sorted(set(marks) - set(hits)), [])
     return [len(lines_) for lines_ in compared]
+
+
+def engines(kernel, inside):
+    """engines BPF INSIDE: the totals of two runs that do the same. What is counted inside has the count of the kernel.
+    Returns how many probes were compared, and how many are missing inside."""
+    by_kernel, by_inside = ({p["name"]: p["hits"] for p in total(totals)["probes"]} for totals in (kernel, inside))
+    for name, hits in by_inside.items():
+        same(name, hits, by_kernel.get(name))
+    holds("at least one probe is hit", any(by_inside.values()))
+    holds("most probes are counted", len(by_inside) * 10 >= len(by_kernel) * 7)
+    return len(by_inside), len(by_kernel.keys() - by_inside.keys())

@@ -3,12 +3,18 @@
 # Lines of a source, counted by name and by `annotate`, against a program that counts its own lines, and
 # against ocamlprof. With the compiler in PATH.
 #
-# needs: fixtures
+#   SUITE    the programs of the language suite whose lines are counted; all: each of them
+#
+# needs: fixtures ocaml
 # ocaml5: all
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/calls_lib.sh"
 
+# OCaml 5 would let a recursion without end fill 1 GiB.
+export OCAMLRUNPARAM=l=1M
 LINES_OF=$ROOT/tests/ocaml/lines
+SUITE=${SUITE:-closures deep_recursion guards iterators loops raising_handlers tail_calls try_with}
 
 # ---- helpers ----------------------------------------------------------------------------------
 
@@ -43,14 +49,18 @@ annotate() { # ROUNDS OPTION...
 	eq "$(cat "$(output_of)")" "$("$TMP/lines" "$rounds" <<<go)" "output"
 }
 
+# Both engines count what the program counts.
 check_lines() { # FLAG...
-	local compared
+	local compared engine
 	need_counting
 	need_command python3
 	build "$@"
-	annotate 60 --json "$TMP/src/lines.ml"
-	compare_with_books lines "$TMP/src/lines.ml" "$TMP/annotated" "$(output_of)"
-	(($(<"$TMP/compared") >= 55)) || fail "only $(<"$TMP/compared") lines"
+	for engine in bpf inside; do
+		annotate 60 --engine "$engine" --json "$TMP/src/lines.ml"
+		compare_with_books lines "$TMP/src/lines.ml" "$TMP/annotated" "$(output_of)"
+		# Where OCaml 4 may meet the end of the stack, there is no jump.
+		(($(<"$TMP/compared") >= 55)) || fail "$engine: only $(<"$TMP/compared") lines"
+	done
 }
 
 # ---- exactness --------------------------------------------------------------------------------
@@ -87,6 +97,35 @@ test_ocamlprof() {
 	compare_with_books lines "$TMP/src/lines.ml" "$TMP/annotated" "$(output_of)" "$TMP/prof"
 	compared=$(<"$TMP/compared")
 	((${compared#* } >= 30)) || fail "compared with ocamlprof: only ${compared#* } lines"
+}
+
+# Programs whose lines are not executed equally often in each run, by the size of the stack or by the time; or that fork:
+# children are counted inside.
+VARYING="alarms at_exit deep_recursion domains finalisers gc_stress signals threads weak_pointers"
+
+# A program of the language suite does the same with its lines counted inside, and each of them has the count of the kernel.
+check_program() {
+	local program=$TMP/suite/$PROGRAM expected=0 engine engines="bpf inside"
+	[[ " $VARYING " != *" $PROGRAM "* ]] || engines=inside
+	"$program" >"$TMP/$PROGRAM.expected" 2>&1 || expected=$?
+	for engine in $engines; do
+		BY=$engine COUNTED=line:$PROGRAM.ml start_counted "$TMP/$PROGRAM.$engine" "$program"
+		finish_target
+		wait "$COUNTING" || fail "$PROGRAM: $(<"$TMP/$PROGRAM.$engine.err")"
+		eq "$(cat "$(output_of)")" "$(<"$TMP/$PROGRAM.expected")" "$PROGRAM"
+		eq "$TARGET_STATUS" "$expected" "status of $PROGRAM"
+	done
+	[[ $engines = inside ]] ||
+		python3 "$ROOT/tests/books" engines "$TMP/$PROGRAM.bpf" "$TMP/$PROGRAM.inside" >"$TMP/$PROGRAM.compared" ||
+		fail "$PROGRAM: $(<"$TMP/$PROGRAM.compared")"
+}
+
+test_suite() {
+	need_counting
+	need_command python3
+	[[ $SUITE = all ]] || export PROGRAMS=$SUITE
+	BARE=no DORMANT=yes "$ROOT/tests/ocaml/suite/build" "$O" "$TMP/suite" -g >"$TMP/log" 2>&1 || fail "$(<"$TMP/log")"
+	xargs -P"$(nproc)" -I{} env PROGRAM={} bash "$0" --one check_program <"$TMP/suite/programs"
 }
 
 # ---- the text ---------------------------------------------------------------------------------
@@ -154,7 +193,7 @@ test_budget() {
 
 # Lines of a plugin that the program has loaded.
 test_plugin() {
-	local folders=()
+	local folders=() engine first=18
 	need_counting
 	[[ ! -d $(ocamlopt -where)/dynlink ]] || folders=(-I +dynlink)
 	echo 'let f : (int -> int) ref = ref succ' >"$TMP/api.ml"
@@ -176,11 +215,18 @@ test_plugin() {
 	start_target "$TMP/host" "$TMP/plug.cmxs"
 	await_line ready
 	check_error 2 "'line:plug.ml:4': no code begins at this line of .*/plug.ml" attach -pid "$TARGET" --count=line:plug.ml:4
-	start_annotating "$TARGET" "$TMP/plug.ml"
-	tell go
-	finish_target
-	wait "$ANNOTATING"
-	eq "$(sed 's/ *\([0-9]*\) .*/\1/' "$TMP/annotated" | xargs)" "18 7 2 9 0" "$(<"$TMP/annotated")"
+	for engine in bpf inside; do
+		start_annotating "$TARGET" --engine "$engine" "$TMP/plug.ml"
+		tell go
+		finish_target
+		wait "$ANNOTATING"
+		eq "$(sed 's/ *\([0-9?]*\) .*/\1/' "$TMP/annotated" | xargs)" "$first 7 2 9 0" "$engine: $(<"$TMP/annotated")"
+		first='?' # two instructions, one of them the first of the function
+		[[ $engine = inside ]] || {
+			start_target "$TMP/host" "$TMP/plug.cmxs"
+			await_line ready
+		}
+	done
 }
 
 # ---- line: as an item -------------------------------------------------------------------------
@@ -206,16 +252,17 @@ test_items() {
 	eq "$(grep -c "[0-9] lines line:lines.ml:$first$" "$TMP/out")" "$books" "printed"
 }
 
-test_kept() {
-	need_counting
-	build
-	start_target "$TMP/lines" 5
+check_kept() { # ENGINE
+	start_target "$TMP/lines" 5 wait
 	await_line ready
-	"$TOOL" attach -q -pid "$TARGET" --count=line:lines.ml --keep "lines_$$" || fail "not kept"
-	trap '"$TOOL" detach "lines_$$" >/dev/null' EXIT
+	"$TOOL" attach -q -pid "$TARGET" --engine "$1" --count=line:lines.ml --keep "lines_$$" || fail "not kept"
+	trap '"$TOOL" detach "lines_$$" >/dev/null 2>&1 || :' EXIT
 	tell go
-	finish_target
+	await_line end
 	"$TOOL" read "lines_$$" --json >"$TMP/out"
+	"$TOOL" detach "lines_$$" >/dev/null
+	tell end
+	finish_target
 	# Lines that begin with what is counted, not with a pattern.
 	grep -n '^ *(*here __LINE__' "$TMP/src/lines.ml" | grep -v 'at most' | sed 's/:.*//; s/.*/^mark lines.ml:& /' >"$TMP/own"
 	grep -f "$TMP/own" "$(output_of)" |
@@ -224,6 +271,37 @@ test_kept() {
 	while read -r line; do
 		finds -F "$line" "$TMP/out" || fail "$line: $(<"$TMP/out")"
 	done <"$TMP/books"
+}
+
+test_kept() {
+	need_counting
+	build
+	check_kept bpf
+	check_kept inside
+}
+
+# A user counts the lines of an own process, without a privilege.
+test_a_user() {
+	local engine as_user=(setpriv --reuid 12345 --regid 12345 --clear-groups --inh-caps=-all)
+	need_root
+	need_command python3 setpriv
+	build
+	chmod 711 "$(dirname "$TMP")" "$TMP"
+	chmod -R a+rX "$TMP/src" "$TMP/lines"
+	cp "$TOOL" "$TMP/ocaml-probes"
+	for engine in inside auto; do
+		start_target "${as_user[@]}" "$TMP/lines" 20
+		await_line ready
+		: >"$TMP/annotating.err"
+		background "${as_user[@]}" "$TMP/ocaml-probes" annotate -pid "$TARGET" --engine "$engine" --json "$TMP/src/lines.ml" \
+			>"$TMP/annotated" 2>"$TMP/annotating.err"
+		ANNOTATING=$!
+		wait_for 'has_text "$TMP/annotating.err" "counting [0-9]* line" || ! kill -0 "$ANNOTATING"'
+		tell go
+		finish_target
+		wait "$ANNOTATING" || fail "status $?: $(<"$TMP/annotating.err")"
+		compare_with_books lines "$TMP/src/lines.ml" "$TMP/annotated" "$(output_of)"
+	done
 }
 
 # ---- wrong input ------------------------------------------------------------------------------
@@ -243,7 +321,7 @@ test_wrong_lines() {
 		eq "$status $(<"$TMP/out")" "$expected ocaml-probes: ${message//;hint/$'\nhint'}" "$words"
 	done <<-EOT
 		attach -pid $TARGET --count=line:lines.ml:5|2|'line:lines.ml:5': no code begins at this line of $TMP/src/lines.ml;hint: the nearest lines that have code are 4 and 6
-		attach -pid $TARGET --count=line:lines.ml:99999999999|2|'line:lines.ml:99999999999': no code begins at this line of $TMP/src/lines.ml;hint: the nearest line that has code is 204
+		attach -pid $TARGET --count=line:lines.ml:99999999999|2|'line:lines.ml:99999999999': no code begins at this line of $TMP/src/lines.ml;hint: the nearest line that has code is 205
 		attach -pid $TARGET --count=line:line.ml:5|2|'line:line.ml:5': $TMP/lines has no code of a source file of this name;hint: did you mean 'line:lines.ml:5'?
 		attach -pid $TARGET --count=line:lib/lines.ml:5|2|'line:lib/lines.ml:5': $TMP/lines has no code of a source file of this name;hint: did you mean 'line:lines.ml:5'?
 		attach -pid $TARGET --time line:lines.ml:9|2|'line:lines.ml:9': a line has no duration; name a pair of lines

@@ -91,18 +91,26 @@ test_times() {
 
 # Recursions without end, whose calls are counted and timed: Stack_overflow stays an exception, again and again.
 test_stack_overflow() {
-	local MEASURED=(--count=fn:Overflow.deeper --time fn:Overflow.deeper)
+	local MEASURED=(--count='fn:Overflow.*,line:overflow.ml' --time fn:Overflow.deeper)
 	need_command python3
 	mkdir "$TMP/built"
 	cat >"$TMP/built/overflow.ml" <<-'ML'
 	let calls = ref 0
+	let leaves = ref 0
 	let[@inline never] rec deeper n = incr calls; 1 + Sys.opaque_identity (deeper (n + 1))
+	(* The stack ends at a call: of [leaf], or of the function itself. *)
+	let[@inline never] leaf x = leaves := !leaves + x
+	let[@inline never] rec calls_first x = leaf x; 1 + Sys.opaque_identity (calls_first x)
 	let () =
 	  let overflows = ref 0 in
 	  for _ = 1 to 50 do
 	    try ignore (deeper 0) with Stack_overflow -> incr overflows
 	  done;
-	  Printf.printf "%d %d\n" !overflows !calls
+	  Printf.printf "%d %d\n" !overflows !calls;
+	  for _ = 1 to 50 do
+	    try ignore (calls_first 1) with Stack_overflow -> incr overflows
+	  done;
+	  Printf.printf "%d %d\n" !overflows !leaves
 	ML
 	(cd "$TMP/built" && ocamlopt -g overflow.ml -o overflow)
 	ulimit -Ss 2048
@@ -113,13 +121,17 @@ test_stack_overflow() {
 	holds python3 - "$TMP/out" "$(output_of)" <<-'PY'
 	import json, sys
 	result = json.loads(open(sys.argv[1]).read().splitlines()[-1])
-	overflows, calls = map(int, open(sys.argv[2]).read().split())
-	hits, timed = result["probes"][0]["hits"], result["pairs"][0]
-	print(overflows, calls, hits, timed)
+	overflows, calls, all_overflows, leaves = map(int, open(sys.argv[2]).read().split())
+	counts = {probe["name"]: probe["hits"] for probe in result["probes"]}
+	hits, timed = counts["fn:Overflow.deeper"], result["pairs"][0]
+	print(overflows, calls, hits, timed, counts)
 	# OCaml 5 raises at the beginning of the last call, which has been counted.
 	assert overflows == 50 and hits - calls in (0, 50) and calls > 50 * 10000
 	# Only the last calls have no stack left to be timed on.
 	assert hits - 50 * 8 <= timed["starts"] <= hits and timed["count"] == 0
+	assert all_overflows == 100 and leaves > 50 * 10000
+	assert counts["fn:Overflow.leaf"] - leaves in range(51)
+	assert counts["fn:Overflow.calls_first"] - leaves in range(51)
 	PY
 }
 
@@ -292,7 +304,7 @@ test_kept() {
 	tell go
 	wait_for '"$TOOL" read "calls-$$" --json | grep -q "\"hits\":[1-9]"'
 	"$TOOL" doctor -pid "$TARGET" >"$TMP/doctor" 2>&1
-	holds grep -q '^note: 1 function counted inside the process' "$TMP/doctor"
+	holds grep -q '^note: 1 function or line counted inside the process' "$TMP/doctor"
 	"$TOOL" detach "calls-$$" >"$TMP/out"
 	holds grep -q '^fn:Calls.fib ' "$TMP/out"
 	holds has_own_code
@@ -313,11 +325,9 @@ test_errors() {
 	local name
 	build_calls
 	start_calls 0 1
-	for name in line:calls.ml:10 note:a:b; do
-		expect_error 2 'excludes line:, note:, times of c: and pairs of functions' --count="$name"
-	done
-	for name in fn:Calls.fib,fn:Calls.plain c:malloc gc:minor,gc:major_slice; do
-		expect_error 2 'excludes line:, note:, times of c: and pairs of functions' --time "$name"
+	expect_error 2 'excludes note:, times of c: and pairs of functions or lines' --count=note:a:b
+	for name in line:calls.ml:10,line:calls.ml:20 fn:Calls.fib,fn:Calls.plain c:malloc gc:minor,gc:major_slice; do
+		expect_error 2 'excludes note:, times of c: and pairs of functions or lines' --time "$name"
 	done
 	expect_error 2 "'fn:Calls.fibs'" --count=fn:Calls.fibs
 	expect_error 4 "^ocaml-probes: 'fn:Calls.constant': cannot be timed inside: its code is too short" --time fn:Calls.constant

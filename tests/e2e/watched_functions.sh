@@ -429,10 +429,10 @@ test_inside_refuses() {
 	start_program
 	for command in serve top; do
 		check_error 2 '--engine inside excludes c:' "$command" --engine inside -pid "$TARGET" --count=c:unix_sleep
-		check_error 2 '--engine inside excludes line:' "$command" --engine inside -pid "$TARGET" --time c:unix_sleep
+		check_error 2 '--engine inside excludes note:' "$command" --engine inside -pid "$TARGET" --time c:unix_sleep
 	done
 	write_config '"time": ["c:unix_sleep"], "engine": "inside"'
-	check_error 2 "targets\[0\]: the engine 'inside' excludes line:, note:, times of c: and pairs of functions" serve --config "$TMP/config"
+	check_error 2 "targets\[0\]: the engine 'inside' excludes note:, times of c: and pairs of functions or lines" serve --config "$TMP/config"
 	holds has_own_code
 }
 

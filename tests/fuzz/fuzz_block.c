@@ -201,9 +201,10 @@ static void fill(uint8_t *image, const char *text, size_t text_bytes)
 {
 	const struct block_header *h = &process.header;
 	struct block_site *sites = (struct block_site *)(void *)(image + h->sites_off);
-	uint32_t numbers[N_SITES] = { 0, 1, 2 };
+	struct inside_number numbers[N_SITES] = { { 0, 0 }, { 1, 1 }, { 2, 2 } };
 	struct inside_meta meta = { .name = "night",
 				    .numbers = numbers,
+				    .n_numbers = N_SITES,
 				    .n_sites = N_SITES,
 				    .text = (char *)(uintptr_t)text,
 				    .text_bytes = text_bytes };

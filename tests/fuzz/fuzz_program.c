@@ -131,7 +131,8 @@ static void find_lines(struct ocp_ctx *ctx, struct elf_file *elf, int fd,
 	struct line_places places;
 	size_t n;
 
-	if (line_places_read(ctx, elf, fd, functions, "list.ml", LINE_PATH, NULL, &places) != 0) {
+	if (line_places_read(ctx, elf, fd, functions, "list.ml", LINE_PATH, NULL, true, &places) !=
+	    0) {
 		require(!places.list && *ocp_error(ctx));
 		return;
 	}

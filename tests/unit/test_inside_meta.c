@@ -7,15 +7,19 @@
 #include "measure/engine/inside_meta.h"
 #include "unit.h"
 
-enum { N_SITES = 3, HEAD_BYTES = 96, NAME_OFF = 24, TEXT_BYTES = 6 };
+enum { N_SITES = 3, N_NUMBERS = 4, HEAD_BYTES = 104, NAME_OFF = 32, TEXT_BYTES = 6 };
+enum { TEXT_OFF = HEAD_BYTES + N_NUMBERS * 8 };
 
-static uint32_t numbers[N_SITES] = { 7, 0, UINT32_MAX };
+static struct inside_number numbers[N_NUMBERS] = {
+	{ 7, 0 }, { 0, 1 }, { UINT32_MAX, 2 }, { 5, 1 }
+};
 static char text[TEXT_BYTES] = "text\n";
 
 static void *written(size_t *n)
 {
 	const struct inside_meta meta = { .name = "night-1_A",
 					  .numbers = numbers,
+					  .n_numbers = N_NUMBERS,
 					  .n_sites = N_SITES,
 					  .text = text,
 					  .text_bytes = sizeof(text) };
@@ -60,6 +64,7 @@ TEST(what_is_written_is_read)
 	assert_int_equal(inside_meta_read(ctx, bytes, n, N_SITES, &meta), 0);
 	assert_string_equal(meta.name, "night-1_A");
 	assert_int_equal(meta.n_sites, N_SITES);
+	assert_int_equal(meta.n_numbers, N_NUMBERS);
 	assert_memory_equal(meta.numbers, numbers, sizeof(numbers));
 	assert_int_equal(meta.text_bytes, sizeof(text));
 	assert_string_equal(meta.text, text);
@@ -88,18 +93,24 @@ TEST(nothing_else_is_read)
 		int err;
 	} changes[] = {
 		{ 0, 'x', -EBADMSG },
-		{ 8, 2, -EPROTO },
+		{ 8, 1, -EPROTO },
 		{ 12, N_SITES + 1, -EBADMSG },
 		{ 15, 0xff, -EBADMSG }, /* sites */
-		{ 16, TEXT_BYTES - 1, -EBADMSG },
-		{ 23, 0xff, -EBADMSG }, /* the length of the text */
+		{ 16, N_NUMBERS - 1, -EBADMSG },
+		{ 16, N_NUMBERS + 1, -EBADMSG },
+		{ 23, 0xff, -EBADMSG }, /* the numbers */
+		{ 24, TEXT_BYTES - 1, -EBADMSG },
+		{ 31, 0xff, -EBADMSG }, /* the length of the text */
 		{ NAME_OFF, '/', -EBADMSG },
 		{ NAME_OFF + 2, 0x1b, -EBADMSG },
 		{ NAME_OFF + 9, 'x', 0 },
-		{ NAME_OFF + 10, 'x', -EBADMSG },     /* behind the end of the name */
-		{ HEAD_BYTES, 0, -EBADMSG },	      /* the number of another site */
-		{ HEAD_BYTES + 12 + 2, 0, -EBADMSG }, /* two texts */
-		{ HEAD_BYTES + 12 + 5, 'x', -EBADMSG },
+		{ NAME_OFF + 10, 'x', -EBADMSG }, /* behind the end of the name */
+		{ HEAD_BYTES, 0, -EBADMSG },	  /* the number of another site */
+		{ HEAD_BYTES + 4, 2, 0 },
+		{ HEAD_BYTES + 4, N_SITES, -EBADMSG }, /* a site that the block lacks */
+		{ HEAD_BYTES + 31, 0xff, -EBADMSG },
+		{ TEXT_OFF + 2, 0, -EBADMSG }, /* two texts */
+		{ TEXT_OFF + 5, 'x', -EBADMSG },
 		{ HEAD_BYTES, 8, 0 },
 	};
 	struct ocp_ctx *ctx = ocp_ctx_new();

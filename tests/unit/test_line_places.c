@@ -124,7 +124,7 @@ static struct line_places read_places(const struct self *self, const char *file,
 	struct line_places places;
 
 	assert_int_equal(line_places_read(self->ctx, self->elf, self->fd, self->functions, file,
-					  match, NULL, &places),
+					  match, NULL, true, &places),
 			 0);
 	return places;
 }

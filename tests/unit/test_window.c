@@ -277,6 +277,187 @@ TEST(a_call_is_the_end_of_a_window)
 	code_windows_free(&it);
 }
 
+/* ---- runs ----------------------------------------------------------------------------------- */
+
+/* Return why the run of OFF in the function has no window, or NULL and the window. */
+static const char *find_in_run(struct code *code, const char *start, size_t n,
+			       enum window_language language, long off, struct code_window *out)
+{
+	struct code_function function = code_decode(code, start, n);
+	struct code_runs runs;
+	const char *why;
+
+	code_runs_init(&runs, code_file_flow(code->file), &function, language);
+	why = code_runs_window(&runs, (uint32_t)off, out);
+	code_function_free(&function);
+	return why;
+}
+
+#define RUN(name, at, out) find_in_run(*state, name, SIZE(name), WINDOW_OCAML_5, (at) - (name), out)
+#define RUN_4(name, at, out)                                                                       \
+	find_in_run(*state, name, SIZE(name), WINDOW_OCAML_4, (at) - (name), out)
+
+static const char no_room[] = "a jump does not fit into the instructions that are executed with it";
+
+/* Three runs: up to the jump, behind it, and from its target on. */
+FUNCTION(
+	three_runs,
+	"push %rbx\nmov %rdi, %rbx\nmov 8(%rax), %rcx\ncmp $1, %rdi\n" L(three_jump) "je 1f\n" L(
+		three_second) "mov 16(%rbx), %rax\n" L(three_later) "mov %rax, %rdx\n" L(three_third) "1: mov $3, %eax\npop %rbx\nret");
+LABEL(three_jump);
+LABEL(three_second);
+LABEL(three_later);
+LABEL(three_third);
+
+TEST(each_run_has_a_window)
+{
+	struct code_window window, of_entry;
+
+	assert_null(RUN(three_runs, three_runs, &of_entry));
+	assert_true(of_entry.off > 0 && of_entry.off < three_jump - three_runs);
+	assert_null(RUN(three_runs, three_jump, &window));
+	assert_int_equal(window.off, of_entry.off);
+	assert_null(RUN(three_runs, three_second, &window));
+	assert_window(&window, three_second - three_runs, three_third - three_runs,
+		      WINDOW_BEHIND_ENTRY);
+	/* All places of a run have the same window, also one that is before them. */
+	assert_null(RUN(three_runs, three_later, &window));
+	assert_int_equal(window.off, three_second - three_runs);
+	assert_null(RUN(three_runs, three_third, &window));
+	assert_window(&window, three_third - three_runs, three_third + 5 - three_runs,
+		      WINDOW_BEHIND_ENTRY);
+	assert_string_equal(RUN(three_runs, three_second + 1, &window),
+			    "its place is inside of an instruction");
+}
+
+/* The second run has four bytes: a jump would replace a target, too. */
+FUNCTION(short_run, "sub $8, %rsp\ncmp $1, %rdi\nmov 8(%rax), %rcx\nje 1f\n" L(
+			    short_second) "mov 16(%rbx), %rax\n1: mov $3, %eax\nadd $8, %rsp\nret");
+LABEL(short_second);
+
+TEST(a_run_may_be_too_short)
+{
+	struct code_window window;
+
+	assert_string_equal(RUN(short_run, short_second, &window), no_room);
+}
+
+/* Behind the call is a run of four bytes, which is not continued in the one behind it. */
+FUNCTION(run_of_four,
+	 "sub $8, %rsp\ncall other\n" L(
+		 four_bytes) "test %al, %al\nje 1f\nmov 16(%rbx), %rax\n1: add $8, %rsp\nret");
+LABEL(four_bytes);
+
+TEST(a_window_ends_with_its_run)
+{
+	struct code_window window;
+
+	assert_string_equal(RUN(run_of_four, four_bytes, &window), no_room);
+}
+
+/* The window of the function goes on behind the jump. */
+FUNCTION(entry_goes_on,
+	 "sub $8, %rsp\ntest %al, %al\nje 1f\n" L(goes_second) "mov 16(%rbx), %rax\n" L(
+		 goes_behind) "mov %rax, %rdx\nmov 8(%rax), %rcx\n"
+			      "1: add $8, %rsp\nret");
+LABEL(goes_second);
+LABEL(goes_behind);
+
+TEST(windows_do_not_overlap_that_of_the_function)
+{
+	struct code_window window;
+
+	assert_null(RUN(entry_goes_on, entry_goes_on, &window));
+	assert_window(&window, 4, goes_behind - entry_goes_on, WINDOW_BEHIND_ENTRY);
+	assert_null(RUN(entry_goes_on, goes_second, &window));
+	assert_int_equal(window.off, goes_behind - entry_goes_on);
+}
+
+/* r11 has a value in the second run, which the third one reads. */
+FUNCTION(
+	r11_lives,
+	"sub $8, %rsp\nmov 8(%rax), %r11\ncmp $1, %rdi\nje 1f\n" L(r11_second) "mov 16(%rbx), %rax\nmov %rax, %rdx\n1: add %r11, %rax\n" L(
+		r11_behind) "mov 24(%rbx), %rcx\nmov %rcx, %rdx\nadd $8, %rsp\nret");
+LABEL(r11_second);
+LABEL(r11_behind);
+
+TEST(no_window_where_r11_is_live)
+{
+	struct code_window window;
+
+	assert_string_equal(RUN(r11_lives, r11_second, &window), no_room);
+	/* In the third run, r11 is dead behind the addition, up to the return. */
+	assert_null(RUN(r11_lives, r11_behind, &window));
+	assert_int_equal(window.off, r11_behind - r11_lives);
+}
+
+/* The address of a handler in r11 comes from the same run: OCaml raises in this way. */
+FUNCTION(raises_later,
+	 "sub $8, %rsp\ncmp $1, %rdi\nje 1f\n" L(
+		 raises_second) "mov 16(%rbx), %rax\nmov %rax, %rdx\nadd $8, %rsp\nret\n"
+				"1: mov 16(%r14), %rsp\npop 16(%r14)\npop %r11\njmp *%r11");
+LABEL(raises_second);
+
+TEST(a_raise_reads_no_r11_of_others)
+{
+	struct code_window window;
+
+	assert_null(RUN(raises_later, raises_second, &window));
+	assert_int_equal(window.off, raises_second - raises_later);
+}
+
+/* The handler of a probe may raise an exception: another run is behind the site. */
+FUNCTION(probe_between,
+	 "sub $8, %rsp\nmov %rdi, %rax\nmov %rax, %rdx\nnop\n.byte 0x3d, 2, 0, 0, 0\n" L(
+		 probe_behind) "mov 16(%rbx), %rax\nmov %rax, %rcx\nadd $8, %rsp\nret");
+LABEL(probe_behind);
+
+TEST(a_probe_ends_a_run)
+{
+	struct code_window before, after;
+
+	assert_null(RUN(probe_between, probe_between, &before));
+	assert_true(before.off + before.n_bytes + 6 <= probe_behind - probe_between);
+	assert_null(RUN(probe_between, probe_behind, &after));
+	assert_int_equal(after.off, probe_behind - probe_between);
+}
+
+/*
+ * A call writes its return address: with OCaml 4, the stack may end there. So the call stays a
+ * call, and is not copied behind another instruction.
+ */
+FUNCTION(only_a_call, "sub $8, %rsp\ncmp $1, %rdi\nje 1f\n" L(
+			      only_call) "call other\n1: mov $3, %eax\nadd $8, %rsp\nret");
+LABEL(only_call);
+
+TEST(a_call_can_be_the_window_of_a_run)
+{
+	struct code_window window;
+
+	assert_null(RUN(only_a_call, only_call, &window));
+	assert_int_equal(window.off, only_call - only_a_call);
+	assert_null(RUN_4(only_a_call, only_call, &window));
+	assert_int_equal(window.off, only_call - only_a_call);
+	/* Where the hit is timed, the call has pushed 8 bytes. */
+	assert_true(window.depth_known);
+	assert_int_equal(window.depth, 16);
+}
+
+FUNCTION(call_behind,
+	 "sub $8, %rsp\ncmp $1, %rdi\nje 1f\n" L(call_behind_load) "mov 8(%rax), %rdi\n" L(
+		 call_behind_call) "call *16(%rdi)\n1: mov $3, %eax\nadd $8, %rsp\nret");
+LABEL(call_behind_load);
+LABEL(call_behind_call);
+
+TEST(no_call_of_ocaml_4_is_copied)
+{
+	struct code_window window;
+
+	assert_null(RUN(call_behind, call_behind_call, &window));
+	assert_int_equal(window.off, call_behind_load - call_behind);
+	assert_string_equal(RUN_4(call_behind, call_behind_call, &window), no_room);
+}
+
 TEST(only_the_entry_of_c_code)
 {
 	struct code_windows it = find(*state, behind, SIZE(behind), WINDOW_C);
@@ -581,12 +762,12 @@ static int32_t distance_to(const uint8_t *from, const uint8_t *to)
 	return (int32_t)(to - from);
 }
 
-/* Replace WINDOW of FUNCTION by a jump to code that counts and executes the copy. */
+/* Replace WINDOW of FUNCTION by a jump, or a call, to code that counts and executes the copy. */
 static void install(struct trampolines *it, const char *function, const struct code_window *window)
 {
 	uint8_t *site = (uint8_t *)(uintptr_t)function + window->off, *entry = it->page + it->used;
 	uint8_t count[] = { 0xf0, 0x48, 0xff, 0x05, 0, 0, 0, 0 };
-	uint8_t jump[WINDOW_JUMP_BYTES] = { 0xe9 };
+	uint8_t jump[WINDOW_JUMP_BYTES] = { window_is_call(*site) ? 0xe8 : 0xe9 };
 	int32_t distance = distance_to(entry + sizeof(count), (uint8_t *)&it->counters[it->n]);
 	struct window_copy copy;
 

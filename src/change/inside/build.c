@@ -200,7 +200,7 @@ static int write_window(struct inside *inside, const struct build *build, size_t
 		.counter = view->addr + view->counters_off + i * sizeof(uint64_t),
 		.site = from,
 	};
-	struct window_copy before, rest;
+	struct window_copy before = { 0 }, rest = { 0 };
 
 	if (!copy_window(decoder, view->n_shards, &code, &before, &rest))
 		return site_error(

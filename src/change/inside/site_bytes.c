@@ -12,18 +12,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/search.h"
+#include "code/window_copy.h"
 
 /* ---- what they are -------------------------------------------------------------------------- */
 
-enum { JMP = 0xe9 };
+enum { JMP = 0xe9, CALL = 0xe8 };
 
-/* Set JUMP to the jump from the window SITE to its trampoline, or to its original bytes. */
+/* Set JUMP to the jump or call from the window SITE to its trampoline, or to its original bytes. */
 static void window_bytes(const struct block_site *site, bool to_trampoline,
 			 uint8_t jump[PATCH_JUMP_BYTES])
 {
 	const uint32_t rest = to_trampoline ? inside_displacement(site) : site->displacement;
 
-	jump[0] = to_trampoline ? JMP : site->opcode;
+	jump[0] = !to_trampoline ? site->opcode : window_is_call(site->opcode) ? CALL : JMP;
 	memcpy(jump + 1, &rest, sizeof(rest));
 }
 

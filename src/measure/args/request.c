@@ -340,8 +340,8 @@ static bool can_be_timed_inside(const struct item *item)
 }
 
 /*
- * Return true if code is measured other than the calls of functions, which are counted, and those
- * of OCaml and phases of the collector, which are timed, too.
+ * Return true if code is measured other than the calls of functions and the lines, which are
+ * counted, and calls of OCaml functions and phases of the collector, which are timed, too.
  */
 static bool has_code_for_bpf(const struct measure_request *request)
 {
@@ -356,7 +356,7 @@ static bool has_code_for_bpf(const struct measure_request *request)
 	for (size_t i = 0; i < request->counted.n; i++) {
 		const struct item *item = &request->counted.list[i];
 
-		if (is_code(item) && !can_be_timed_inside(item) && item->kind != ITEM_C_FUNCTION)
+		if (item->kind == ITEM_NOTE)
 			return true;
 	}
 	return have_code(&request->printed);
@@ -377,7 +377,7 @@ const char *measure_request_needs_bpf(const struct measure_request *request)
 		{ request->is_outermost, "--outermost" },
 		{ request->split == OCP_BY_THREAD, "--by-thread" },
 		{ request->children, "--children" },
-		{ has_code_for_bpf(request), "line:, note:, times of c: and pairs of functions" },
+		{ has_code_for_bpf(request), "note:, times of c: and pairs of functions or lines" },
 	};
 
 	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)

@@ -21,6 +21,7 @@
 #include "change/inside/own_cost.h"
 #include "code/window.h"
 #include "measure/engine/inside_meta.h"
+#include "measure/engine/shared_windows.h"
 #include "look/find.h"
 #include "look/maps.h"
 #include "look/memory.h"
@@ -45,10 +46,11 @@ enum {
 struct inside_process {
 	struct ocp_ctx *ctx;
 	struct inside *inside;
-	uint32_t *numbers; /* by site: the number of the site in the engine */
+	struct inside_number *numbers; /* the sites of the engine that the process counts */
+	size_t n_numbers;
 	/*
-	 * By site: the probe to whose row the hits of the site are added, or NO_PROBE. NULL: hits
-	 * are not reported by process.
+	 * For each element of `numbers`: the probe to whose row its hits are added, or NO_PROBE.
+	 * NULL: hits are not reported by process.
 	 */
 	uint32_t *probes;
 	uint32_t n_probes; /* all numbers in `probes` are below this */
@@ -83,8 +85,11 @@ struct sites_to_count {
 	struct inside_role *roles;
 	size_t n_roles;
 	struct memory *memory; /* of the process */
-	/* functions that are left out, because a window is not in memory as in the file */
+	/*
+	 * functions and lines that are left out, because a window is not in memory as in the file
+	 */
 	size_t n_changed;
+	bool has_shared;    /* lines are counted: sites can be the same window */
 	size_t n_c_entries; /* windows at the entries of functions of C */
 };
 
@@ -309,6 +314,7 @@ static int add_counted_site(struct inside_process *process, const struct file_ma
 			  : "pid %d: has no mapping of a site of %s, and cannot be counted "
 			    "inside",
 			(int)mapped->pid, file->name);
+	sites->has_shared |= window && site->site->is_shared;
 	*changed = window && has_changed(sites, addr, site->site);
 	if (*changed)
 		return 0;
@@ -325,7 +331,11 @@ static int add_counted_site(struct inside_process *process, const struct file_ma
 	sites->n_c_entries += window && site->site->is_c_entry;
 	if (process->probes)
 		note_probe(process, site);
-	process->numbers[process->n_sites++] = (uint32_t)(file->first_site + i);
+	process->numbers[process->n_sites] = (struct inside_number){
+		.number = (uint32_t)(file->first_site + i),
+		.site = (uint32_t)process->n_sites,
+	};
+	process->n_sites++;
 	return add_roles(process, file, site, sites);
 }
 
@@ -462,6 +472,7 @@ static int attach_sites(struct inside_process *process, const struct sites_to_co
 		return ctx_error(process->ctx, -ENOTSUP, "pid %d: has no site to count inside",
 				 (int)process->pid);
 	meta.numbers = process->numbers;
+	meta.n_numbers = process->n_numbers;
 	meta.n_sites = process->n_sites;
 	if (meta.text) {
 		spec.meta_bytes = inside_meta_pieces(&meta, &head, pieces);
@@ -493,10 +504,10 @@ static int allocate_sites(struct inside_process *process, const struct engine_fi
 }
 
 /*
- * Warn of N windows whose code has changed. Return -EBUSY if a tool counts in the process already,
- * -ENOTSUP if there is no other site.
+ * Warn of N functions, and lines if HAS_LINES, that have a window whose code has changed. Return
+ * -EBUSY if a tool counts in the process already, -ENOTSUP if there is no other site.
  */
-static int check_changed(const struct inside_process *process, size_t n)
+static int check_changed(const struct inside_process *process, size_t n, bool has_lines)
 {
 	static const char why[] = "another tool has a uprobe on, or has changed, the code that a "
 				  "jump would replace";
@@ -511,8 +522,12 @@ static int check_changed(const struct inside_process *process, size_t n)
 		return -ENOTSUP;
 	}
 	if (n)
-		ctx_log(process->ctx, OCP_LOG_WARN, "pid %d: %zu function%s not counted: %s",
-			(int)process->pid, n, n == 1 ? " is" : "s are", why);
+		ctx_log(process->ctx, OCP_LOG_WARN, "pid %d: %zu function%s%s %s not counted: %s",
+			(int)process->pid, n, plural(n),
+			!has_lines ? ""
+			: n == 1   ? " or line"
+				   : " or lines",
+			n == 1 ? "is" : "are", why);
 	return 0;
 }
 
@@ -547,8 +562,12 @@ static int attach_counters(struct inside_process *process, const struct engine *
 	for (size_t i = 0; !err && i < n; i++)
 		if (has_pid(files[i].pids, files[i].n_pids, process->pid))
 			err = add_file_sites(process, &maps, &files[i], &sites);
+	process->n_numbers = process->n_sites;
 	if (!err)
-		err = check_changed(process, sites.n_changed);
+		err = check_changed(process, sites.n_changed, sites.has_shared);
+	if (!err && sites.has_shared)
+		err = shared_windows_join(process->ctx, sites.sites, &process->n_sites,
+					  process->numbers);
 	if (!err)
 		err = attach_sites(process, &sites);
 	if (!err)
@@ -586,13 +605,14 @@ static int inside_process_attach(const struct engine *engine, pid_t pid,
 }
 
 /*
- * Make a struct for PID, in which inside_find() has found INSIDE. NUMBERS has the numbers of the
- * sites. INSIDE and NUMBERS then belong to the new struct; after an error, they have been freed. A
- * detach also ends the counting in the process that forked PID, and in the other children of that
- * process.
+ * Make a struct for PID, in which inside_find() has found INSIDE. NUMBERS[0..N) has the numbers of
+ * the sites. INSIDE and NUMBERS then belong to the new struct; after an error, they have been
+ * freed. A detach also ends the counting in the process that forked PID, and in the other children
+ * of that process.
  */
 static int inside_process_found(struct ocp_ctx *ctx, pid_t pid, struct inside *inside,
-				uint32_t *numbers, struct inside_process **out)
+				struct inside_number *numbers, size_t n,
+				struct inside_process **out)
 {
 	struct inside_process *process = calloc(1, sizeof(*process));
 	int err;
@@ -607,6 +627,7 @@ static int inside_process_found(struct ocp_ctx *ctx, pid_t pid, struct inside *i
 		.ctx = ctx,
 		.inside = inside,
 		.numbers = numbers,
+		.n_numbers = n,
 		.n_sites = inside_n_sites(inside),
 		.n_pairs = inside_n_pairs(inside),
 		.is_found = true,
@@ -676,9 +697,9 @@ static int add_probe_rows(struct inside_process *process, const uint64_t *hits,
 		free(sums);
 		return ctx_no_memory(process->ctx);
 	}
-	for (size_t i = 0; i < process->n_sites; i++)
+	for (size_t i = 0; i < process->n_numbers; i++)
 		if (process->probes[i] != NO_PROBE)
-			sums[process->probes[i]] += hits[i];
+			sums[process->probes[i]] += hits[process->numbers[i].site];
 	for (uint32_t i = 0; i < n; i++) {
 		struct engine_keyed *row = &grown[reading->n_keyed];
 
@@ -722,8 +743,8 @@ static int inside_process_add(struct inside_process *process, struct engine_read
 
 	if (!err)
 		warn_of_changes(process);
-	for (size_t i = 0; !err && i < process->n_sites; i++)
-		reading->hits[process->numbers[i]] += hits[i];
+	for (size_t i = 0; !err && i < process->n_numbers; i++)
+		reading->hits[process->numbers[i].number] += hits[process->numbers[i].site];
 	for (size_t i = 0; !err && !reading->only_hits && i < process->n_pairs; i++)
 		add_pair_counts(&pairs[i], &reading->pairs[i], reading->pair_buckets[i]);
 	if (!err && reading->only_hits)
@@ -1042,10 +1063,10 @@ int engine_inside_new_found(struct ocp_ctx *ctx, struct engine **out)
 }
 
 int engine_inside_add_found(struct engine *engine, pid_t pid, struct inside *inside,
-			    uint32_t *numbers)
+			    struct inside_number *numbers, size_t n)
 {
 	struct inside_process *process;
-	int err = inside_process_found(engine->ctx, pid, inside, numbers, &process);
+	int err = inside_process_found(engine->ctx, pid, inside, numbers, n, &process);
 
 	if (!err)
 		err = append_process(engine, process);

@@ -21,12 +21,13 @@ size_t inside_meta_pieces(const struct inside_meta *meta, struct inside_meta_hea
 	*head = (struct inside_meta_head){
 		.version = INSIDE_META_VERSION,
 		.n_sites = (uint32_t)meta->n_sites,
+		.n_numbers = meta->n_numbers,
 		.text_bytes = meta->text_bytes,
 	};
 	memcpy(head->brand, brand, sizeof(brand));
 	memcpy(head->name, meta->name, sizeof(head->name));
 	pieces[0] = (struct iovec){ head, sizeof(*head) };
-	pieces[1] = (struct iovec){ meta->numbers, meta->n_sites * sizeof(*meta->numbers) };
+	pieces[1] = (struct iovec){ meta->numbers, meta->n_numbers * sizeof(*meta->numbers) };
 	pieces[2] = (struct iovec){ meta->text, meta->text_bytes };
 	for (size_t i = 0; i < INSIDE_META_PIECES; i++)
 		bytes += pieces[i].iov_len;
@@ -35,23 +36,27 @@ size_t inside_meta_pieces(const struct inside_meta *meta, struct inside_meta_hea
 
 static int compare_numbers(const void *a, const void *b)
 {
-	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	const struct inside_number *x = a, *y = b;
 
-	return COMPARE(x, y);
+	return COMPARE(x->number, y->number);
 }
 
-/* Check that no number occurs twice in NUMBERS. Return 0, -EBADMSG or -ENOMEM. */
-static int check_numbers(const uint32_t *numbers, size_t n)
+/*
+ * Check that no site of the engine occurs twice in NUMBERS, and that the block has the sites that
+ * NUMBERS names. Return 0, -EBADMSG or -ENOMEM.
+ */
+static int check_numbers(const struct inside_number *numbers, size_t n, size_t n_sites)
 {
-	uint32_t *sorted = malloc((n + 1) * sizeof(*sorted));
+	struct inside_number *sorted = malloc((n + 1) * sizeof(*sorted));
 	int err = 0;
 
 	if (!sorted)
 		return -ENOMEM;
 	memcpy(sorted, numbers, n * sizeof(*sorted));
 	qsort(sorted, n, sizeof(*sorted), compare_numbers);
-	for (size_t i = 1; !err && i < n; i++)
-		err = sorted[i] == sorted[i - 1] ? -EBADMSG : 0;
+	for (size_t i = 0; !err && i < n; i++)
+		if (sorted[i].site >= n_sites || (i && sorted[i].number == sorted[i - 1].number))
+			err = -EBADMSG;
 	free(sorted);
 	return err;
 }
@@ -84,8 +89,10 @@ static int check_head(const struct inside_meta_head *head, size_t n, size_t n_si
 		return -EBADMSG;
 	if (head->version != INSIDE_META_VERSION)
 		return -EPROTO;
-	if (head->n_sites != n_sites || n_sites > rest / sizeof(uint32_t) || !head->text_bytes ||
-	    head->text_bytes != rest - n_sites * sizeof(uint32_t) || !is_good_name(head->name))
+	if (head->n_sites != n_sites || head->n_numbers < n_sites ||
+	    head->n_numbers > rest / sizeof(struct inside_number) || !head->text_bytes ||
+	    head->text_bytes != rest - head->n_numbers * sizeof(struct inside_number) ||
+	    !is_good_name(head->name))
 		return -EBADMSG;
 	return 0;
 }
@@ -94,7 +101,7 @@ int inside_meta_read(struct ocp_ctx *ctx, const void *bytes, size_t n, size_t n_
 		     struct inside_meta *meta)
 {
 	const char *numbers = (const char *)bytes + sizeof(struct inside_meta_head);
-	const char *text = numbers + n_sites * sizeof(*meta->numbers);
+	const char *text;
 	struct inside_meta_head head;
 	int err;
 
@@ -106,6 +113,7 @@ int inside_meta_read(struct ocp_ctx *ctx, const void *bytes, size_t n, size_t n_
 	err = check_head(&head, n, n_sites);
 	if (err)
 		return err;
+	text = numbers + head.n_numbers * sizeof(*meta->numbers);
 	/*
 	 * Check the text before copying it, because copying a long text takes long, and check the
 	 * copy again.
@@ -113,17 +121,18 @@ int inside_meta_read(struct ocp_ctx *ctx, const void *bytes, size_t n, size_t n_
 	if (!is_one_string(text, head.text_bytes))
 		return -EBADMSG;
 	meta->n_sites = n_sites;
+	meta->n_numbers = head.n_numbers;
 	meta->text_bytes = head.text_bytes;
 	memcpy(meta->name, head.name, sizeof(meta->name));
-	meta->numbers = malloc((n_sites + 1) * sizeof(*meta->numbers));
+	meta->numbers = malloc((head.n_numbers + 1) * sizeof(*meta->numbers));
 	meta->text = malloc(head.text_bytes);
 	if (!meta->numbers || !meta->text)
 		return ctx_no_memory(ctx);
-	memcpy(meta->numbers, numbers, n_sites * sizeof(*meta->numbers));
+	memcpy(meta->numbers, numbers, head.n_numbers * sizeof(*meta->numbers));
 	memcpy(meta->text, text, head.text_bytes);
 	if (!is_one_string(meta->text, head.text_bytes))
 		return -EBADMSG;
-	err = check_numbers(meta->numbers, n_sites);
+	err = check_numbers(meta->numbers, head.n_numbers, n_sites);
 	return err == -ENOMEM ? ctx_no_memory(ctx) : err;
 }
 

@@ -202,3 +202,4 @@ let () =
   Marks.print ()
 
 let () = print_endline "end"
+let () = if Array.length Sys.argv > 2 then ignore (read_line ())
