@@ -187,7 +187,7 @@ int sample_cpu(void *ctx)
 	struct bpf_pidns_info ids = {};
 	struct profile_key key = {};
 
-	if (!is_profiled(&ids))
+	if (!config.samples_cpu || !is_profiled(&ids))
 		return 0;
 	set_thread(&key, &ids);
 	if (store_current(ctx, &ids, 0, &key.stack) == 0) {
@@ -289,6 +289,8 @@ int thread_switch(struct bpf_raw_tracepoint_args *args)
 {
 	const __u32 state = (__u32)args->args[3];
 
+	if (!config.samples_waits)
+		return 0;
 	end_wait((const void *)args->args[1]);
 	if (!args->args[0] && state != TASK_RUNNING && !(state & TASK_DEAD))
 		begin_wait(args);
@@ -372,7 +374,7 @@ int thread_waking(struct bpf_raw_tracepoint_args *args)
 	const __u32 tid = (__u32)BPF_CORE_READ(task, pid);
 	struct profile_wait *wait = bpf_map_lookup_elem(&waits, &tid);
 
-	if (!wait || wait->woken_ns)
+	if (!config.samples_waits || !wait || wait->woken_ns)
 		return 0;
 	wait->woken_ns = bpf_ktime_get_ns();
 	if (config.finds_releases && wait->futex &&
@@ -486,7 +488,7 @@ int small_blocks(struct pt_regs *ctx)
 	struct profile_sampled *process = sampled_process(&ids);
 	__u64 heaps;
 
-	if (!lost || !process)
+	if (!config.samples_words || !lost || !process)
 		return 0;
 	add_atomically(&lost->small_hits, 1);
 	if (has_run_out(ctx, bpf_get_attach_cookie(ctx), ids.tgid)) {
@@ -510,7 +512,7 @@ int large_block(struct pt_regs *ctx)
 	__u32 zero = 0;
 	__u64 *sum = bpf_map_lookup_elem(&large_words, &zero);
 
-	if (!sum || !lost || !sampled_process(&ids))
+	if (!config.samples_words || !sum || !lost || !sampled_process(&ids))
 		return 0;
 	add_atomically(&lost->large_hits, 1);
 	if (__sync_fetch_and_add(sum, words) + words >= PROFILE_LARGE_WORDS)

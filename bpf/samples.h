@@ -43,6 +43,11 @@ struct profile_config {
 	__u64 names_threads;  /* nonzero: profile_key.comm is set */
 	__u64 finds_releases; /* nonzero: `releases` is filled */
 	__u64 keeps_moments;  /* nonzero: samples go to `moments`, not to `counts` */
+	/*
+	 * Which programs are attached. The others are empty, since the kernel checks each program
+	 * when it is loaded, and the check of one that walks stacks takes 0.1 s.
+	 */
+	__u64 samples_cpu, samples_waits, samples_words;
 };
 
 struct profile_key {

@@ -285,6 +285,10 @@ static int load_profile_bpf(struct profiler *p)
 	config.finds_releases = p->spec.finds_releases;
 	config.keeps_moments = p->spec.keeps_moments;
 	config.heaps_hz = p->spec.hz ? p->spec.hz : PROFILE_HEAPS_HZ;
+	/* As attach_all() does. */
+	config.samples_waits = p->spec.kind == PROFILE_WAITS;
+	config.samples_words = p->spec.kind == PROFILE_WORDS;
+	config.samples_cpu = !config.samples_waits && !config.samples_words;
 	return bpf_profile_load(p->ctx, &config, &sizes, &p->skel);
 }
 

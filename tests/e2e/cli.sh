@@ -4,6 +4,7 @@
 #
 # needs: fixtures serve link ocaml
 # smoke: test_help test_did_you_mean
+# takes: 40 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # The demo does what it says, with and without the privileges for counting.
+#
+# takes: 50 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Each system call fails once (tools/faults): a selection of what `make faults` does.
 #
-# takes: 40 s
+# takes: 50 s
 . "$(dirname "$0")/lib.sh"
 TEST_TIMEOUT=1200
 

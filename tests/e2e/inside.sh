@@ -513,7 +513,7 @@ test_wrong_use() {
 	done
 	check_error 2 'excludes --slower' attach -pid "$TARGET" --time in_loop,alpha --engine inside --slower 1ms
 	check_error 2 'excludes --keep with --by-process' attach -pid "$TARGET" --count --by-process --engine inside --keep x
-	check_error 2 'excludes line:' attach -pid "$TARGET" --count=line:inside.ml:1 --engine inside
+	check_error 2 'excludes note:' attach -pid "$TARGET" --count=note:a:b --engine inside
 	check_error 2 'excludes --exe' attach -exe "$TMP/counted" --count --engine inside
 	eq "$("$TOOL" doctor -pid "$TARGET")" "" "doctor"
 	kill "$TARGET"

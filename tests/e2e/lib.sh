@@ -24,14 +24,16 @@
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 [[ -n ${ISOLATED:-} ]] || exec "$ROOT/tests/isolate" bash "$0" "$@"
-O=$(realpath -- "${O:-$ROOT/build}")
+# Each case sources this file again, and tests/isolate may have found O before: that takes a process.
+[[ -n ${REAL_O:-} && ${O:-} = "$REAL_O" ]] || O=$(realpath -- "${O:-$ROOT/build}")
+REAL_O=$O
 TOOL=${TOOL:-$O/ocaml-probes}
 VARIANT=${VARIANT:-}
 # The engine that counts: see target_lib.sh.
 ENGINE=${ENGINE:-bpf}
 TEST_TIMEOUT=600
 PATIENCE=${PATIENCE:-150}
-export ROOT O TOOL VARIANT ENGINE
+export ROOT O REAL_O TOOL VARIANT ENGINE
 
 # The tests must not depend on the environment of the user that runs them: the language, the sort order,
 # and the shell of script(1) and tmux are always the same, those of a machine that sets none of these.
@@ -319,7 +321,7 @@ run_tests() { # [NAME...]
 		: >"$ASSERTIONS"
 		begin_coverage "$name"
 		status=0
-		rm -f "$HUNG_FILE"
+		[[ ! -e $HUNG_FILE ]] || rm "$HUNG_FILE"
 		env --default-signal=INT,QUIT setsid bash "$0" --one "$name" >"$base/log" 2>&1 </dev/null &
 		group=$!
 		end_when_hung "$group" 2>/dev/null &
@@ -332,7 +334,8 @@ run_tests() { # [NAME...]
 		end_coverage
 		report_one "$name" "$status" "$base/log" || result=1
 		# A test may run this script again, in other namespaces.
-		cat "$ASSERTIONS" >>"$outer"
+		read_text "$ASSERTIONS"
+		printf %s "$TEXT" >>"$outer"
 		rm -rf "$TMP"
 	done
 	return "$result"

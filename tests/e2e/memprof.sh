@@ -7,7 +7,7 @@
 # needs: fixtures asan ocaml
 # ocaml5: test_books test_own_code test_times test_mapped_files test_leak test_killed_tool test_threads test_fork test_domains test_busy_domain
 # not_on: 5.0.* 5.1.* 5.2.*
-# takes: 50 s
+# takes: 60 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/memprof_lib.sh"

@@ -4,6 +4,7 @@
 #
 # needs: fixtures ocaml
 # ocaml5: test_pairs_by_thread test_pairs_by_key test_calls test_collector test_story
+# takes: 40 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/calls_lib.sh"

@@ -67,6 +67,15 @@ static void *spin(void *arg)
 	return NULL;
 }
 
+/* For the tests that wait for another tracer: nobody needs the CPU meanwhile. */
+static void *rest(void *arg)
+{
+	(void)arg;
+	while (!finish)
+		usleep(1000);
+	return NULL;
+}
+
 static void *end(void *arg)
 {
 	return arg;
@@ -314,7 +323,7 @@ TEST(another_tracer_is_named)
 {
 	struct tracee *tracee;
 	int fd;
-	pid_t pid = start_child(1, spin, &fd), tracer = fork();
+	pid_t pid = start_child(1, rest, &fd), tracer = fork();
 	char expected[64];
 
 	if (tracer == 0) {
@@ -353,7 +362,7 @@ TEST(a_short_trace_is_waited_for)
 	char c;
 
 	assert_int_equal(pipe(go), 0);
-	pid = start_child(1, spin, &fd);
+	pid = start_child(1, rest, &fd);
 	tracer = fork();
 	if (tracer == 0) {
 		ptrace(PTRACE_SEIZE, pid, NULL, NULL);
@@ -396,7 +405,7 @@ TEST(tracers_that_take_turns_are_waited_for)
 	enum { TURN_US = 700 * 1000 };
 	struct tracee *tracee;
 	int fd, go[2];
-	pid_t pid = start_child(2, spin, &fd), other = second_thread(pid), first, second;
+	pid_t pid = start_child(2, rest, &fd), other = second_thread(pid), first, second;
 	int64_t start_ns;
 	char c;
 
@@ -453,7 +462,7 @@ TEST(time_without_a_look_does_not_count)
 {
 	struct tracee *tracee;
 	int fd, go[2], status;
-	pid_t pid = start_child(1, spin, &fd), tracer, waiter;
+	pid_t pid = start_child(1, rest, &fd), tracer, waiter;
 
 	assert_int_equal(pipe(go), 0);
 	tracer = fork();
