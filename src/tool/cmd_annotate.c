@@ -250,13 +250,14 @@ static void tell_cost(const struct report *report)
 {
 	const struct annotation *a = report->data;
 	const uint64_t hits = ocp_sample_all_hits(report->sample);
+	const double cost_ns = ocp_sample_cost_per_hit_ns(report->sample, report->costs);
 	char share[SHARE_BYTES];
 
 	if (!a->is_quiet)
-		say("%.3f s; CPU overhead: %.0f hits/s x %.0f ns per hit = %.2f%% of a core%s",
+		say("%.3f s; CPU overhead: %.0f hits/s x %.*f ns per hit = %.2f%% of a core%s",
 		    (double)report->at_ns / 1e9, report_rate(report, hits),
-		    ocp_sample_cost_per_hit_ns(report->sample, report->costs),
-		    100 * report_cost(report), share_text(share, report->share));
+		    decimals_of_cost(cost_ns), cost_ns, 100 * report_cost(report),
+		    share_text(share, report->share));
 }
 
 static void write_text(const struct report *report)

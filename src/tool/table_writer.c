@@ -24,7 +24,6 @@ enum {
 	LABEL_BYTES = 64,
 	FEW_BUCKETS = 32, /* up to this number of buckets, each has its own line */
 	GAP_LINES = 3,	  /* longer runs of empty lines of a float histogram become "..." */
-	FEW_NS = 10,	  /* costs below this are printed with one decimal */
 	TOP_GROUPS = 20,
 	MIN_VALUE_WIDTH = 16,
 	OTHERS_BYTES = 80,
@@ -950,7 +949,7 @@ static void print_footer(const struct report *report)
 
 	print_losses(report);
 	printf("CPU overhead: %.0f hits/s x %.*f ns per hit = %.2f%% of a core%s\n",
-	       report_rate(report, hits), cost_ns > 0 && cost_ns < FEW_NS, cost_ns,
+	       report_rate(report, hits), decimals_of_cost(cost_ns), cost_ns,
 	       100 * report_cost(report), share_text(share, report->share));
 }
 

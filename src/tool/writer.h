@@ -86,6 +86,12 @@ const char *print_time(char *text, double ns);
 /* Draw a histogram of OCP_BUCKETS entries. */
 void print_histogram_of_times(const uint64_t *buckets);
 
+/* Return how many decimals of COST_NS, the cost of a hit, are printed: one if it is below 10 ns. */
+static inline int decimals_of_cost(double cost_ns)
+{
+	return cost_ns > 0 && cost_ns < 10;
+}
+
 /* Return EVENTS per second. */
 double report_rate(const struct report *report, uint64_t events);
 /* Return the CPU overhead of the hits in REPORT as a share of one core, 0.1 for 10%. */

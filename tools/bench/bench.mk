@@ -82,7 +82,7 @@ $(O)/bench/calls: tools/bench/ocaml/calls.ml tools/bench/ocaml/now.c
 	$(say) OCAML $@
 	$(Q)mkdir -p $(abspath $@)_obj
 	$(Q)cp $^ $@_obj
-	$(Q)cd $@_obj && ocamlfind ocamlopt -package unix -linkpkg -inline 0 now.c calls.ml \
+	$(Q)cd $@_obj && ocamlfind ocamlopt -g -package unix -linkpkg -inline 0 now.c calls.ml \
 		-o $(abspath $@)
 
 # With the library that memprof asks for profiles, and without.

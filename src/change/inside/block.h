@@ -38,7 +38,7 @@
 #define STORES_PATH "/memfd:" STORES_NAME " (deleted)"
 #define BLOCK_MAGIC UINT64_C(0x656469736e49636f) /* "ocInside" */
 
-enum { BLOCK_VERSION = 5, BLOCK_MAX_PARTS = 8 };
+enum { BLOCK_VERSION = 6, BLOCK_MAX_PARTS = 8 };
 
 /*
  * A site is the code of a probe, or a window: instructions of a function of which a jump replaces
