@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The hits of a meter as events of a trace: a printed hit is an instant on the track of its thread,
- * a pair or a call is a slice. Pairs that are matched by an argument overlap, so each of these
- * pairs has a group.
+ * a pair or a call is a slice, also one that has not ended (measure/open_pairs.h). Pairs that are
+ * matched by an argument overlap, so each of these pairs has a group.
  */
 #ifndef RECORD_HIT_EVENTS_H
 #define RECORD_HIT_EVENTS_H

@@ -27,6 +27,7 @@
 #include "code/runtime.h"
 #include "look/proc_file.h"
 #include "measure/meter.h"
+#include "measure/open_pairs.h"
 #include "measure/slower.h"
 #include "process/gc_gauges.h"
 #include "program/item.h"
@@ -245,6 +246,8 @@ struct recording {
 	int64_t gauges_ns;	  /* when they were read last */
 	int64_t start_ns, end_ns; /* when recording began, and when events were taken last */
 	uint64_t n_lost;	  /* events that did not fit into the buffer */
+	uint64_t n_open;	  /* slices without an end that were added last */
+	uint64_t n_unkept;	  /* pairs and calls without an end that are missing */
 	/* of a flight recorder: the next file, and when it is due (0: no condition holds) */
 	const char *why;
 	int64_t due_ns, held_ns;
@@ -278,6 +281,37 @@ static void take_hit(void *data, const struct ocp_hit *hit)
 	for (size_t i = 0; i < r->own->n_conditions; i++)
 		if (condition_holds(&r->own->conditions[i], hit))
 			plan_file(r, r->own->conditions[i].text, start_ns + hit->time_ns);
+}
+
+static void take_open_hit(void *data, const struct ocp_hit *hit)
+{
+	struct recording *r = data;
+	int err = hit_events_add(r->trace, meter_start_ns(r->measure.meter), hit);
+
+	if (!err)
+		r->n_open++;
+	else if (err == -E2BIG)
+		r->n_unkept++;
+	else
+		r->err = err;
+}
+
+/* Add what has begun and not ended: pairs and calls, and waits. */
+static int take_open(struct recording *r)
+{
+	int err = meter_take_open(r->measure.meter, take_open_hit, r, &r->n_unkept);
+
+	if (!err)
+		err = r->err;
+	return err || !r->moments ? err : moments_take_open(r->moments, r->trace);
+}
+
+/* Find the calls that an exception has ended, while the meter is attached. */
+static int before_detach(void *data)
+{
+	const struct recording *r = data;
+
+	return meter_find_ended_calls(r->measure.meter);
 }
 
 /* Add VALUE, the value of the counter NAME at NS. */
@@ -335,8 +369,8 @@ static int count_lost(struct recording *r, uint64_t *n)
 	if (err)
 		return err;
 	losses = ocp_sample_losses(sample);
-	*n = r->n_lost + losses->prints_dropped + losses->slow_dropped + losses->prints_limited +
-	     losses->slow_limited;
+	*n = r->n_lost + r->n_unkept + losses->prints_dropped + losses->slow_dropped +
+	     losses->prints_limited + losses->slow_limited;
 	ocp_sample_free(sample);
 	err = r->moments ? moments_n_lost(r->moments, &n_moments) : 0;
 	*n += n_moments;
@@ -378,6 +412,8 @@ static int make_source(struct recording *r, int64_t since_ns, const char *why,
 	*source = (struct trace_source){
 		.trace = r->trace,
 		.since_ns = since_ns,
+		.end_ns = r->end_ns,
+		.n_open = r->n_open,
 		.tool = "recorded by ocaml-probes " OCP_VERSION,
 		.why = why,
 		.gaps = r->moments ? moments_gaps(r->moments) : "",
@@ -461,8 +497,8 @@ static int write_due_form(struct recording *r, const struct trace_source *source
 	return err;
 }
 
-/* Write what is due, in all forms. */
-static int write_due(struct recording *r)
+/* Write a file, in all forms. */
+static int write_due_forms(struct recording *r)
 {
 	struct trace_form forms[MOST_FORMS];
 	const size_t n = trace_forms(r->options, forms);
@@ -471,13 +507,31 @@ static int write_due(struct recording *r)
 
 	for (size_t i = 0; !err && i < n; i++)
 		err = write_due_form(r, &source, &forms[i]);
-	r->due_ns = 0;
 	if (err)
 		return err;
 	r->n_written++;
 	for (size_t i = 0; i < n; i++)
 		remove_oldest(r, &forms[i]);
 	return 0;
+}
+
+/*
+ * Write what is due. What has not ended is in this file only, since it may end later. If the meter
+ * IS_ATTACHED, the calls that have ended without an exit can be found.
+ */
+static int write_due(struct recording *r, bool is_attached)
+{
+	const struct trace_mark mark = trace_mark(r->trace);
+	int err = is_attached ? meter_find_ended_calls(r->measure.meter) : 0;
+
+	r->n_open = 0;
+	if (!err)
+		err = take_open(r);
+	if (!err)
+		err = write_due_forms(r);
+	trace_rewind(r->trace, &mark);
+	r->due_ns = 0;
+	return err;
 }
 
 static bool is_flight_recorder(const struct recording *r)
@@ -499,7 +553,7 @@ static enum ending after_hits(void *data)
 		plan_file(r, "SIGUSR1", session_now_ns());
 	}
 	if (!r->err && r->due_ns && session_now_ns() >= r->due_ns)
-		r->err = write_due(r);
+		r->err = write_due(r, true);
 	r->measure.err = r->err;
 	return r->err ? ENDED_BY_ERROR : NOT_ENDED;
 }
@@ -592,14 +646,18 @@ static int write_whole(struct recording *r, const struct trace_source *source,
 		       const struct trace_form *form)
 {
 	const uint64_t n = trace_event_count(r->trace);
+	char open[64] = "";
 	int err = profile_file_write(r->options->ctx, form->path, form->write, source);
 
 	if (err)
 		return say_error(r->options->ctx, err);
 	if (r->options->quiet)
 		return EXIT_DONE;
-	say("%s: written: %" PRIu64 " event%s of %.1f s, %" PRIu64 " dropped, %" PRIu64 " lost; %s",
-	    form->path, n, plural(n), (double)(r->end_ns - r->start_ns) / 1e9,
+	if (r->n_open)
+		snprintf(open, sizeof(open), " (%" PRIu64 " without an end)", r->n_open);
+	say("%s: written: %" PRIu64 " event%s%s of %.1f s, %" PRIu64 " dropped, %" PRIu64
+	    " lost; %s",
+	    form->path, n, plural(n), open, (double)(r->end_ns - r->start_ns) / 1e9,
 	    trace_dropped(r->trace), source->n_lost, form->opened_by);
 	return EXIT_DONE;
 }
@@ -620,7 +678,7 @@ static int write_all(struct recording *r)
 /* The end of a flight recorder: write the file that is planned, and say how many there are. */
 static int end_flight(struct recording *r)
 {
-	int err = r->due_ns ? write_due(r) : 0;
+	int err = r->due_ns ? write_due(r, false) : 0;
 
 	if (err)
 		return say_error(r->options->ctx, err);
@@ -642,8 +700,8 @@ static int record(struct recording *r, struct session *session)
 		code = measure_wait(&r->measure, session);
 	if (code != EXIT_DONE && code != EXIT_OVER_BUDGET)
 		return code;
-	/* A thread that still waits is perhaps what the user looks for. */
-	err = r->moments ? moments_take_open(r->moments, r->trace) : 0;
+	/* What has not ended is perhaps what the user looks for. */
+	err = is_flight_recorder(r) ? 0 : take_open(r);
 	if (err)
 		return say_error(r->options->ctx, err);
 	/* What was recorded up to there is true, even if the recording had to end early. */
@@ -692,6 +750,7 @@ static int open_recorder(struct recording *r, struct ocp_process **procs)
 	r->measure.progress = false;
 	r->measure.take = take_hit;
 	r->measure.after_hits = after_hits;
+	r->measure.before_detach = before_detach;
 	r->measure.taker = r;
 	if (code == EXIT_DONE)
 		code = measure_limit_sample(&r->measure, procs, options->n_pids);
