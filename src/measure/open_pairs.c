@@ -372,28 +372,52 @@ static int compare_inner_first(const void *a, const void *b)
 	return COMPARE(y->ns, x->ns);
 }
 
-/* Remove the calls that are known to have ended, and those that a later call has replaced. */
+/*
+ * Free the records of the calls of OPENS, sorted by stack, that are known to have ended, and of
+ * those that a later call in the same stack has replaced: a call that is open is less deep than all
+ * later ones.
+ */
+static void mark_ended(const struct ended_calls *ended, struct engine_opens *opens)
+{
+	static const struct slow_start no_start;
+	struct slow_start start = no_start; /* of `outermost` */
+	struct engine_open outermost = { .record = NULL };
+
+	for (size_t i = opens->n; i-- > 0;) {
+		struct engine_open *open = &opens->list[i];
+		bool has_ended = is_known_ended(ended, open);
+
+		if (!open->is_call)
+			continue;
+		if (outermost.record && are_in_one_stack(&outermost, open) &&
+		    !is_deeper(&outermost, open)) {
+			has_ended = true;
+		} else {
+			/* A copy: the record may be freed. */
+			start.call = open->record->call;
+			outermost = *open;
+			outermost.record = &start;
+		}
+		if (!has_ended)
+			continue;
+		free(open->record);
+		open->record = NULL;
+	}
+}
+
+/* Remove the calls that have ended, and sort the rest for meter_take_open(). */
 static void remove_ended(const struct ended_calls *ended, struct engine_opens *opens)
 {
-	size_t n = 0, first = 0; /* the open calls of the current stack are those from `first` on */
+	size_t n = 0;
 
 	qsort(opens->list, opens->n, sizeof(*opens->list), compare_by_stack);
-	for (size_t i = 0; i < opens->n; i++) {
-		struct engine_open *open = &opens->list[i];
-
-		if (is_known_ended(ended, open)) {
-			free(open->record);
-			continue;
-		}
-		if (!open->is_call || (n > first && (!opens->list[n - 1].is_call ||
-						     !are_in_one_stack(&opens->list[n - 1], open))))
-			first = n;
-		while (n > first && open->is_call && !is_deeper(open, &opens->list[n - 1]))
-			free(opens->list[--n].record);
-		opens->list[n++] = *open;
-	}
+	mark_ended(ended, opens);
+	for (size_t i = 0; i < opens->n; i++)
+		if (opens->list[i].record)
+			opens->list[n++] = opens->list[i];
 	opens->n = n;
-	qsort(opens->list, opens->n, sizeof(*opens->list), compare_inner_first);
+	if (n)
+		qsort(opens->list, n, sizeof(*opens->list), compare_inner_first);
 }
 
 int meter_take_open(struct ocp_meter *meter, ocp_hit_fn fn, void *data, uint64_t *n_unkept)

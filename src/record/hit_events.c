@@ -35,17 +35,22 @@ static void find_program_name(pid_t pid, char name[PATH_MAX])
 	snprintf(name, PATH_MAX, "%s", slash && slash[1] ? slash + 1 : "?");
 }
 
-int hit_events_track(struct trace *trace, enum trace_track_kind kind, pid_t pid, pid_t tid,
-		     const char *name, uint32_t *number)
+int hit_events_process(struct trace *trace, pid_t pid)
 {
 	char program[PATH_MAX];
 	uint32_t process;
-	int is_new;
 
 	if (trace_find_track(trace, TRACE_PROCESS, pid, 0, "", &process))
-		return trace_track(trace, kind, pid, tid, name, number);
+		return 0;
 	find_program_name(pid, program);
-	is_new = trace_track(trace, TRACE_PROCESS, pid, 0, program, &process);
+	return trace_track(trace, TRACE_PROCESS, pid, 0, program, &process);
+}
+
+int hit_events_track(struct trace *trace, enum trace_track_kind kind, pid_t pid, pid_t tid,
+		     const char *name, uint32_t *number)
+{
+	int is_new = hit_events_process(trace, pid);
+
 	return is_new < 0 ? is_new : trace_track(trace, kind, pid, tid, name, number);
 }
 

@@ -23,4 +23,10 @@ int hit_events_add(struct trace *trace, int64_t start_ns, const struct ocp_hit *
 int hit_events_track(struct trace *trace, enum trace_track_kind kind, pid_t pid, pid_t tid,
 		     const char *name, uint32_t *number);
 
+/*
+ * Make the track of process PID, with the name of its program, if it does not exist. Call this
+ * while the process runs: later, its program is not known. Returns a negative errno after an error.
+ */
+int hit_events_process(struct trace *trace, pid_t pid);
+
 #endif

@@ -15,10 +15,9 @@
  *	       - the name; the numbers behind the last name are those of stacks
  *	       - the shape of the arguments, and the value of each argument
  * trace       n, the number of events; start_ns, the time of the first one (CLOCK_MONOTONIC, as
- *	       text) and start_ms (the same as Unix time); length_ns, the time from there to the end of
- *	       the recording; tool, why, lost, dropped: see
- *	       record/source.h; left_out: events that are missing because the page would be too
- *	       large
+ *	       text) and start_ms (the same as Unix time); length_ns, the time from there to the
+ *	       end of the recording; tool, why, lost, dropped: see record/source.h; left_out:
+ *	       events that are missing because the page would be too large
  * tracks      [kind, pid, tid, name]; null: not in use
  * lanes       [number of the track, number of the lane within the track]
  * stacks      [name, text]

@@ -240,6 +240,8 @@ struct recording {
 	const struct record_options *own;
 	struct trace *trace;
 	struct measure_session measure;
+	struct ocp_process *held; /* the program that was started and is held; NULL: none */
+	struct workload command;  /* the command, if there is one */
 	struct moments *moments;  /* NULL: no waits and no samples */
 	int64_t refreshed_ns;	  /* when `moments` was refreshed last */
 	struct gc_reader *gauges; /* NULL: not read */
@@ -688,6 +690,23 @@ static int end_flight(struct recording *r)
 	return EXIT_DONE;
 }
 
+/*
+ * Start the command, if there is one. The session then ends with the command. A program that is
+ * held runs from here on.
+ */
+static int start_command(struct recording *r, struct session *session)
+{
+	int code = EXIT_DONE;
+
+	if (r->held)
+		code = session_adopt_workload(session, &r->command, r->options->pid);
+	else if (session->workload)
+		code = workload_start(session->workload);
+	if (r->held && code == EXIT_DONE)
+		ocp_process_release(r->held);
+	return code;
+}
+
 static int record(struct recording *r, struct session *session)
 {
 	int err = r->moments ? moments_start(r->moments) : 0, code;
@@ -696,6 +715,8 @@ static int record(struct recording *r, struct session *session)
 		return say_error(r->options->ctx, err);
 	r->start_ns = r->refreshed_ns = session_now_ns();
 	code = measure_attach(&r->measure);
+	if (code == EXIT_DONE)
+		code = start_command(r, session);
 	if (code == EXIT_DONE)
 		code = measure_wait(&r->measure, session);
 	if (code != EXIT_DONE && code != EXIT_OVER_BUDGET)
@@ -737,6 +758,9 @@ static int open_recorder(struct recording *r, struct ocp_process **procs)
 	if (code != EXIT_DONE)
 		return code;
 	err = trace_new(options->ctx, r->own->memory, &r->trace);
+	for (size_t i = 0; err >= 0 && i < options->n_pids; i++)
+		err = hit_events_process(r->trace, options->pids[i]);
+	err = err < 0 ? err : 0;
 	if (!err)
 		err = profile_file_check(options->ctx, options->output);
 	if (!err)
@@ -762,9 +786,73 @@ static int open_recorder(struct recording *r, struct ocp_process **procs)
 	return code;
 }
 
+/* Return the path of the program NAME, as a shell finds it. NULL: out of memory, or not found. */
+static char *find_in_path(const char *name)
+{
+	const char *from = getenv("PATH") ?: "/usr/local/bin:/usr/bin:/bin";
+
+	if (strchr(name, '/'))
+		return strdup(name);
+	while (*from) {
+		const size_t n = strcspn(from, ":");
+		char *path;
+
+		if (asprintf(&path, "%.*s/%s", n ? (int)n : 1, n ? from : ".", name) < 0)
+			return NULL;
+		if (access(path, X_OK) == 0)
+			return path;
+		free(path);
+		from += n + (from[n] == ':');
+	}
+	return NULL;
+}
+
+/*
+ * Start the program that the words of OPTIONS name, and hold it before its first instruction. It is
+ * then the process of OPTIONS. Set *PROC to it.
+ */
+static int start_program(struct options *options, struct ocp_process **proc)
+{
+	char *path = find_in_path(options->args[0]);
+	int err;
+
+	if (!path) {
+		say("%s: %s", options->args[0], strerror(ENOENT));
+		return EXIT_NOT_FOUND;
+	}
+	/* SIGCHLD may be inherited as ignored. Then the kernel would not keep the exit status. */
+	signal(SIGCHLD, SIG_DFL);
+	err = ocp_trace_held(options->ctx, path, options->args, NULL, proc);
+	free(path);
+	if (err)
+		return say_error(options->ctx, err);
+	options->prog = options->args[0];
+	return options_add_pid(options, ocp_process_pid(*proc));
+}
+
+/*
+ * After the recording: wait for the command if it belongs to another process, and return the exit
+ * code. A program that was started and not recorded must not stay held.
+ */
+static int end_command(struct recording *r, struct session *session, int code)
+{
+	if (r->held && !r->command.has_started) {
+		kill(r->options->pid, SIGKILL);
+		ocp_process_release(r->held);
+	}
+	if (!r->held)
+		session_await_workload(session);
+	else if (code == EXIT_DONE && r->command.has_started && !r->command.has_ended &&
+		 !r->options->quiet)
+		say("pid %d continues to run", (int)r->options->pid);
+	return code;
+}
+
 static int record_processes(struct options *options)
 {
-	struct ocp_process **procs = calloc(options->n_pids + 1, sizeof(void *));
+	/* There is at most one process more than those that are named: the one that is started. */
+	struct ocp_process **procs = calloc(options->n_pids + 2, sizeof(void *));
+	const bool starts = options->n_args && !options->n_pids;
 	struct recording r = { .options = options, .own = options->own };
 	struct session session = { 0 };
 	int code;
@@ -774,23 +862,32 @@ static int record_processes(struct options *options)
 		return EXIT_FAILED;
 	}
 	progress_begin(options, "reading");
-	code = open_processes(options, procs);
+	code = starts ? start_program(options, &procs[0]) : open_processes(options, procs);
+	r.held = starts ? procs[0] : NULL;
 	if (code == EXIT_DONE)
-		code = session_open(&session, options->pids, options->exe ? 0 : options->n_pids);
+		code = session_open(&session, options->pids,
+				    options->exe || starts ? 0 : options->n_pids);
+	/* The command is forked: no thread of this process may run meanwhile. */
+	if (options->n_args)
+		progress_end();
+	if (code == EXIT_DONE && options->n_args && !starts)
+		code = session_hold_workload(&session, &r.command, options->args);
 	if (code == EXIT_DONE)
 		code = open_recorder(&r, procs);
 	if (code == EXIT_DONE)
 		code = record(&r, &session);
 	progress_end();
+	code = end_command(&r, &session, code);
 	measure_close(&r.measure);
 	session_close(&session);
+	workload_close(&r.command);
 	gc_reader_free(r.gauges);
 	moments_close(r.moments);
 	trace_free(r.trace);
 	for (size_t i = 0; i < options->n_pids; i++)
 		ocp_process_free(procs[i]);
 	free(procs);
-	return code;
+	return workload_exit_code(&r.command, code);
 }
 
 /* ---- options -------------------------------------------------------------------------------- */
@@ -887,8 +984,15 @@ static int check_record_usage(const struct options *options)
 {
 	const struct record_options *own = options->own;
 
-	if (!options->n_pids && !options->exe)
-		return say_usage(&command_record, "-pid or --exe is required");
+	if (!options->n_pids && !options->exe && !options->n_args)
+		return say_usage(&command_record, "-pid, --exe or -- COMMAND is required");
+	if (options->n_args && options->exe)
+		return say_usage(&command_record, "--exe and a command are mutually exclusive");
+	if (options->n_args && options->n_pids && options->for_ns)
+		return say_usage(&command_record,
+				 "--for and a command are mutually exclusive: recording the "
+				 "processes ends when '%s' has ended",
+				 options->args[0]);
 	if (!options->output && !own->html)
 		return say_usage(&command_record, "-o FILE or --html FILE is required");
 	if (profile_file_is_same(options->output, own->html))
@@ -926,6 +1030,7 @@ const struct command command_record = {
 	.name = "record",
 	.help = &help_record,
 	.many_pids = true,
+	.takes_program = true,
 	.run = run_record,
 	.set_own = set_record_option,
 };

@@ -250,6 +250,82 @@ test_what_has_not_ended_yet() {
 	PY
 }
 
+# ---- commands ---------------------------------------------------------------------------------
+
+# Run `record WORD...` and return its status. What a command prints is in $TMP/said, the JSON of the tool in $TMP/totals.
+record_command() { # INPUT WORD...
+	local status=0
+	printf "$1" | "$TOOL" record --budget none "${@:2}" >"$TMP/all" 2>"$TMP/err" || status=$?
+	grep -v '^{"version":' "$TMP/all" >"$TMP/said" || :
+	grep '^{"version":' "$TMP/all" >"$TMP/totals" || :
+	return "$status"
+}
+
+# A program is recorded from the first instruction of its code to its end.
+test_program() {
+	need_counting
+	need_command protoc python3
+	record_command 'go\n\n' --time request_start,request_stop --key id --print request_start --json -o "$TMP/trace" --html "$TMP/page.html" \
+		-- "$O/tests/ocaml/requests" 200 || fail "status $?: $(<"$TMP/err")"
+	read_trace "$TMP/trace"
+	holds python3 - "$TMP/db" "$TMP/said" "$TMP/totals" <<-'PY' || fail "$(<"$TMP/err")"
+		import json, sqlite3, sys
+		db = sqlite3.connect(sys.argv[1])
+		books = dict(line.strip().split("=") for line in open(sys.argv[2], errors="replace") if line.count("=") == 1)
+		(pairs, total), = db.execute("select count(*), sum(ns) from slices where name = 'request_start,request_stop'")
+		(starts,), = db.execute("select count(*) from instants where name = 'request_start'")
+		assert pairs == int(books["pairs"]) > 100 and starts == int(books["starts"]), (pairs, starts, books)
+		pair, = [pair for pair in json.loads(open(sys.argv[3]).read())["pairs"] if pair["start"] == "request_start"]
+		assert (pairs, total) == (pair["count"], pair["sum_ns"]), (pairs, total, pair)
+		# The waits are those of this program, whose name is known.
+		assert {name for name, in db.execute("select name from tracks where parent is null and pid is not null and tid is null")} == {"requests"}
+		assert db.execute("select count(*) from slices where category = 'wait'").fetchone()[0]
+	PY
+	# The only call of this function begins when the program begins.
+	record_command 'quit\n' --time fn:Unended.obeys --json -o "$TMP/trace" -- "$O/tests/ocaml/unended" 1 || fail "status $?: $(<"$TMP/err")"
+	read_trace "$TMP/trace"
+	eq "$(query "select count(*) from slices where name = 'Unended.obeys'")" 1 "calls of obeys"
+	finds '^ocaml-probes: .*/trace: written: ' "$TMP/err" || fail "$(<"$TMP/err")"
+}
+
+# The exit status is that of the program. A program that cannot be started or recorded does not run.
+test_status_of_program() {
+	local status=0 pid
+	need_counting
+	# With a command beside it, the process is recorded while the command runs.
+	start_reborn
+	record_command '' -pid "$TARGET" --print work -o "$TMP/trace" -- bash -c "exec 7>/proc/$TARGET/fd/0; echo go 4 >&7
+		until grep -qx 'passed 4' '$(output_of)'; do sleep 0.02; done; exit 3" || status=$?
+	eq "$status" 3 "status of a command that fails: $(<"$TMP/err")"
+	read_trace "$TMP/trace"
+	eq "$(count_of work)" 4 "hits while the command ran"
+	# A program that fails, and one that a signal kills.
+	status=0
+	record_command '' --time fn:Unended.obeys -o "$TMP/trace" -- "$O/tests/ocaml/unended" || status=$?
+	eq "$status" 2 "status of a program that fails: $(<"$TMP/err")"
+	status=0
+	record_command '' -o "$TMP/trace" -- "$TMP/no_program" || status=$?
+	eq "$status $(head -1 "$TMP/err")" "2 ocaml-probes: $TMP/no_program: cannot be run: No such file or directory" "no program"
+	status=0
+	record_command '' -o "$TMP/trace" -- no-such-program-at-all || status=$?
+	eq "$status $(head -1 "$TMP/err")" "127 ocaml-probes: no-such-program-at-all: No such file or directory" "no program in PATH"
+	status=0
+	record_command 'go 1\n' --print nothing -o "$TMP/trace" -- "$O/tests/ocaml/reborn" || status=$?
+	eq "$status $(<"$TMP/said")" "2 " "the program did not run: $(<"$TMP/err")"
+	# A program that runs longer than it is recorded goes on.
+	mkfifo "$TMP/input"
+	exec 8<>"$TMP/input"
+	"$TOOL" record --budget none --print work --for 100ms -o "$TMP/trace" -- "$O/tests/ocaml/reborn" <&8 >"$TMP/said" 2>"$TMP/err" ||
+		fail "status $?: $(<"$TMP/err")"
+	pid=$(sed -n 's/^ocaml-probes: pid \([0-9]*\) continues to run$/\1/p' "$TMP/err")
+	[[ $(readlink "/proc/$pid/exe") = */reborn ]] || fail "the program does not run: $(<"$TMP/err")"
+	echo 'go 2' >&8
+	wait_for 'has_line "$TMP/said" "passed 2"'
+	echo quit >&8
+	wait_for '[[ ! -e /proc/$pid/exe ]]'
+	exec 8>&-
+}
+
 # ---- waits ------------------------------------------------------------------------------------
 
 # What a thread does is on its track, within the times that the thread has read.
@@ -524,7 +600,9 @@ test_mistakes() {
 	local pid
 	start_reborn
 	pid=$TARGET
-	check_error 2 '^ocaml-probes: record: -pid or --exe is required$' -o "$TMP/trace"
+	check_error 2 '^ocaml-probes: record: -pid, --exe or -- COMMAND is required$' -o "$TMP/trace"
+	check_error 2 '^ocaml-probes: record: --exe and a command are mutually exclusive$' --exe /bin/true -o "$TMP/trace" -- true
+	check_error 2 "record: --for and a command are mutually exclusive: recording the processes ends when 'true' has ended" "$pid" --for 1s -o "$TMP/trace" -- true
 	check_error 2 '^ocaml-probes: record: -o FILE or --html FILE is required$' "$pid"
 	check_error 2 "^ocaml-probes: record: --when 'slow 3ms': not 'slower START,STOP TIME'" "$pid" -o "$TMP/trace" --when 'slow 3ms'
 	check_error 2 "record: --when 'slower work,worked 3': not" "$pid" -o "$TMP/trace" --when 'slower work,worked 3'

@@ -7,8 +7,8 @@
  *	tracks	[kind, pid, tid, name]...
  *	names	text...
  *	stacks	[name, text]...; null: a stack that is not known
- *	events	[kind, track, name, category, begin, duration or value, stack, [name, value...]]...; a
- *		slice with the duration -1 has not ended
+ *	events	[kind, track, name, category, begin, duration or value, stack, [name, value...]]...
+ *		A slice with the duration -1 has not ended.
  *	end	when the recording ended (CLOCK_MONOTONIC); 0 or missing: not known
  *	repeat	how often the events occur, each time one nanosecond later
  *

@@ -116,7 +116,7 @@ static int add_engine_open(struct engine *engine, struct engine_opens *opens,
 
 /* ---- by thread ------------------------------------------------------------------------------ */
 
-/* Read the entry of KEY into OPEN, until two copies are the same. Return false if it was removed. */
+/* Read KEY's entry into OPEN until two copies are the same. Return false if it was removed. */
 static bool read_ring(const struct engine *engine, const struct measure_open_key *key,
 		      struct measure_open *open)
 {
