@@ -26,6 +26,7 @@
 #include "cli/session.h"
 #include "code/runtime.h"
 #include "look/proc_file.h"
+#include "measure/hit_filter.h"
 #include "measure/meter.h"
 #include "measure/open_pairs.h"
 #include "measure/slower.h"
@@ -65,9 +66,11 @@ enum condition_kind { WHEN_SLOWER, WHEN_PAUSE, WHEN_HIT };
 /* A value of --when. */
 struct condition {
 	enum condition_kind kind;
-	const char *text; /* as it was written */
-	char *what;	  /* a pair, a function or a probe */
-	uint64_t ns;	  /* the shortest time for which the condition holds */
+	const char *text;	   /* as it was written */
+	char *what;		   /* a pair, a function or a probe */
+	uint64_t ns;		   /* the shortest time for which the condition holds */
+	struct hit_filter *filter; /* of WHEN_HIT: which hits; NULL: all */
+	bool is_unsure;		   /* it was said that some hits are not decided */
 };
 
 struct record_options {
@@ -93,7 +96,8 @@ static int wrong_condition(const struct command *command, const char *text)
 {
 	return say_usage(command,
 			 "--when '%s': not 'slower START,STOP TIME', 'slower fn:NAME TIME', "
-			 "'pause TIME' or 'hit PROBE', with one name for each word in capitals",
+			 "'pause TIME', 'hit PROBE' or 'hit PROBE if FILTER', with one name for "
+			 "each other word in capitals",
 			 text);
 }
 
@@ -139,8 +143,24 @@ static bool names_one_pair(const char *text)
 	return names_one(start) && names_one(comma + 1);
 }
 
-/* Read the words of a condition. The words are in COPY. */
-static bool read_condition(char *copy, struct condition *condition)
+/*
+ * Read REST, which is NULL or `if FILTER`, into CONDITION. Returns false if it is neither. *ERR is
+ * set if the filter is wrong; the message is then in CTX.
+ */
+static bool read_hit_filter(struct ocp_ctx *ctx, char *rest, struct condition *condition, int *err)
+{
+	const char *word = strsep(&rest, " ");
+
+	if (!word)
+		return true;
+	if (strcmp(word, "if") != 0 || !rest)
+		return false;
+	*err = hit_filter_parse(ctx, rest, &condition->filter);
+	return true;
+}
+
+/* Read the words of a condition. The words are in COPY. *ERR as for read_hit_filter(). */
+static bool read_condition(struct ocp_ctx *ctx, char *copy, struct condition *condition, int *err)
 {
 	char *rest = copy;
 	const char *kind = strsep(&rest, " "), *what = strsep(&rest, " "), *time;
@@ -150,7 +170,7 @@ static bool read_condition(char *copy, struct condition *condition)
 	condition->what = strdup(what);
 	if (strcmp(kind, "hit") == 0) {
 		condition->kind = WHEN_HIT;
-		return !rest && names_one(what);
+		return names_one(what) && read_hit_filter(ctx, rest, condition, err);
 	}
 	if (strcmp(kind, "pause") == 0) {
 		condition->kind = WHEN_PAUSE;
@@ -162,12 +182,13 @@ static bool read_condition(char *copy, struct condition *condition)
 	       read_duration(time, &condition->ns);
 }
 
-static int add_condition(const struct command *command, struct record_options *own,
-			 const char *text)
+static int add_condition(const struct command *command, struct ocp_ctx *ctx,
+			 struct record_options *own, const char *text)
 {
 	struct condition *condition = array_add(own->conditions, own->n_conditions);
 	char *copy = strdup(text);
 	bool is_right;
+	int err = 0;
 
 	if (!condition || !copy) {
 		free(copy);
@@ -176,8 +197,10 @@ static int add_condition(const struct command *command, struct record_options *o
 		return EXIT_FAILED;
 	}
 	*condition = (struct condition){ .text = text };
-	is_right = read_condition(copy, condition);
+	is_right = read_condition(ctx, copy, condition, &err);
 	free(copy);
+	if (err)
+		return say_usage(command, "--when '%s': %s", text, ocp_error(ctx));
 	return is_right ? EXIT_DONE : wrong_condition(command, text);
 }
 
@@ -200,6 +223,16 @@ static bool times_pair(const struct measure_request *request, const char *what)
 	return false;
 }
 
+/* Return true if the hits of PROBE are printed by its name. */
+static bool prints_probe(const struct measure_request *request, const char *probe)
+{
+	for (size_t i = 0; i < request->printed.n; i++)
+		if (request->printed.list[i].text &&
+		    strcmp(request->printed.list[i].text, probe) == 0)
+			return true;
+	return false;
+}
+
 /* Measure what the conditions are about. */
 static int request_conditions(const struct command *command, struct options *options)
 {
@@ -212,13 +245,32 @@ static int request_conditions(const struct command *command, struct options *opt
 		if (condition->kind == WHEN_SLOWER &&
 		    !times_pair(&options->request, condition->what))
 			code = measure_options_add(command, options, "time", condition->what);
-		if (condition->kind == WHEN_HIT)
+		if (condition->kind == WHEN_HIT &&
+		    !prints_probe(&options->request, condition->what))
 			code = measure_options_add(command, options, "print", condition->what);
 	}
 	return code;
 }
 
-static bool condition_holds(const struct condition *condition, const struct ocp_hit *hit)
+/*
+ * Return true if HIT is one of CONDITION, a hit of its probe. The first time that this is not
+ * decided, because an argument has another type than it is compared with, say so.
+ */
+static bool passes_filter(struct condition *condition, const struct ocp_hit *hit)
+{
+	bool is_unsure = false;
+	const bool passes =
+		!condition->filter || hit_filter_matches(condition->filter, hit, &is_unsure);
+
+	if (is_unsure && !condition->is_unsure)
+		say("warning: --when '%s': an argument of a hit has another type than it is "
+		    "compared with, or was not recorded; such a comparison is false",
+		    condition->text);
+	condition->is_unsure |= is_unsure;
+	return passes;
+}
+
+static bool condition_holds(struct condition *condition, const struct ocp_hit *hit)
 {
 	const struct slow_pair *pair = slow_pair_of(hit);
 
@@ -229,8 +281,22 @@ static bool condition_holds(const struct condition *condition, const struct ocp_
 	case WHEN_PAUSE:
 		return pair && pair->ns >= condition->ns && strncmp(pair->start, "gc:", 3) == 0;
 	default:
-		return !pair && strcmp(hit->probe, condition->what) == 0;
+		return !pair && strcmp(hit->probe, condition->what) == 0 &&
+		       passes_filter(condition, hit);
 	}
+}
+
+/* Check that the probes of METER have the arguments of the conditions. */
+static int check_conditions(const struct options *options, const struct ocp_meter *meter)
+{
+	const struct record_options *own = options->own;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < own->n_conditions; i++)
+		if (own->conditions[i].filter)
+			err = hit_filter_check(own->conditions[i].filter, meter,
+					       own->conditions[i].what);
+	return err ? say_error(options->ctx, err) : EXIT_DONE;
 }
 
 /* ---- the recorder --------------------------------------------------------------------------- */
@@ -777,6 +843,8 @@ static int open_recorder(struct recording *r, struct ocp_process **procs)
 	r->measure.before_detach = before_detach;
 	r->measure.taker = r;
 	if (code == EXIT_DONE)
+		code = check_conditions(options, r->measure.meter);
+	if (code == EXIT_DONE)
 		code = measure_limit_sample(&r->measure, procs, options->n_pids);
 	/* Not an OCaml program, or not a known runtime: then without its figures. */
 	if (code == EXIT_DONE && options->n_pids == 1)
@@ -964,7 +1032,7 @@ static int set_record_option(const struct command *command, struct options *opti
 	struct record_options *own = record_options_of(options);
 
 	if (strcmp(name, "when") == 0)
-		return add_condition(command, own, value);
+		return add_condition(command, options->ctx, own, value);
 	if (strcmp(name, "hz") == 0)
 		return set_hz(command, own, value);
 	if (strcmp(name, "html") == 0)
@@ -1019,8 +1087,10 @@ static int run_record(struct options *options)
 		sigaction(SIGUSR1, &action, NULL);
 	if (code == EXIT_DONE)
 		code = record_processes(options);
-	for (size_t i = 0; i < own->n_conditions; i++)
+	for (size_t i = 0; i < own->n_conditions; i++) {
 		free(own->conditions[i].what);
+		hit_filter_free(own->conditions[i].filter);
+	}
 	free(own->conditions);
 	*own = (struct record_options){ 0 };
 	return code;

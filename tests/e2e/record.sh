@@ -492,6 +492,37 @@ test_other_conditions() {
 	check_trace <<<'assert sql("select count(*) from slices where name = ?", "Story.compute") == [(3,)]'
 }
 
+# Only hits that a filter accepts hold the condition: as many as those whose recorded arguments satisfy it.
+test_condition_with_filter() {
+	start_target "$O/tests/ocaml/requests" 60
+	await_line ready
+	start_recording -o "$TMP/flight" --print 'request_start' --when 'hit request_start if meth = "POST" && (id > 10 || name ^= "request 3")' \
+		--when 'hit request_start if id < 0' --last 1h --no-waits --hz 0
+	tell go
+	await_line end
+	wait_for '[[ -e $TMP/flight-1 ]]'
+	stop_recording
+	read_trace "$TMP/flight-1"
+	check_trace "$(<"$TMP/err")" <<-'PY'
+		import re
+		hits = [json.loads(args) for args, in sql("select args from instants where name = 'request_start'")]
+		wanted = [hit for hit in hits if hit["meth"] == "POST" and (hit["id"] > 10 or hit["name"].startswith("request 3"))]
+		held = int(re.search(r"1 file written; a condition held (\d+) times", words[0])[1])
+		assert held == len(wanted) > 10 and len(wanted) < len(hits) / 2, (held, len(wanted), len(hits))
+		assert any(hit["id"] == 3 for hit in wanted) and "warning: --when" not in words[0], words[0]
+		assert sql("select count(*) from instants where name like '%since%' or name like '%hit request_start if meth%'") == [(1,)]
+	PY
+	# A comparison with a literal of another type has no answer. This is said once.
+	start_target "$O/tests/ocaml/requests" 20
+	await_line ready
+	start_recording -o "$TMP/other" --when 'hit request_start if meth > 5' --no-waits --hz 0
+	tell go
+	await_line end
+	stop_recording
+	eq "$(grep -c "^ocaml-probes: warning: --when 'hit request_start if meth > 5': an argument of a hit has another type" "$TMP/err")" 1 "warnings"
+	finds '^ocaml-probes: 0 files written; a condition held 0 times$' <"$TMP/err" || fail "$(<"$TMP/err")"
+}
+
 # What was planned when the recorder ends is written.
 test_end_of_the_process() {
 	start_reborn
@@ -609,6 +640,9 @@ test_mistakes() {
 	check_error 2 "record: --when 'pause': not" "$pid" -o "$TMP/trace" --when 'pause'
 	check_error 2 "record: --when 'hit wor.*': not" "$pid" -o "$TMP/trace" --when 'hit wor.*'
 	check_error 2 "record: --when 'hit work,worked': not" "$pid" -o "$TMP/trace" --when 'hit work,worked'
+	check_error 2 "record: --when 'hit work unless x': not" "$pid" -o "$TMP/trace" --when 'hit work unless x'
+	check_error 2 "record: --when 'hit work if': not" "$pid" -o "$TMP/trace" --when 'hit work if'
+	check_error 2 "record: --when 'hit work if arg0 >': filter arg0 >: column 7: a number or a string" "$pid" -o "$TMP/trace" --when 'hit work if arg0 >'
 	check_error 2 "record: --when 'slower fn:Reborn.* 1s': not" "$pid" -o "$TMP/trace" --when 'slower fn:Reborn.* 1s'
 	check_error 2 "record: --when 'slower work 1s': not" "$pid" -o "$TMP/trace" --when 'slower work 1s'
 	check_error 2 "record: --last '2h': not a time such as 500ms or 10s" "$pid" -o "$TMP/trace" --last 2h
@@ -617,6 +651,8 @@ test_mistakes() {
 	check_error 2 'record: --files needs --when or --last' "$pid" -o "$TMP/trace" --files 3
 	check_error 2 "record: --hz '-1': not a number" "$pid" -o "$TMP/trace" --hz=-1
 	need_counting
+	check_error 2 "probe 'work': it has 0 arguments, and no arg3$" "$pid" -o "$TMP/trace" --when 'hit work if arg3 = 1'
+	check_error 2 "probe 'work': it has no argument 'rid'" "$pid" -o "$TMP/trace" --when 'hit work if rid = 1'
 	check_error 2 "probe 'nothing': no such probe" "$pid" -o "$TMP/trace" --print nothing
 	check_error 2 "$TMP/no/trace: No such file or directory" "$pid" -o "$TMP/no/trace" --for 10ms
 	[[ ! -e $TMP/trace ]] || fail "a file was written"
