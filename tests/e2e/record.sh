@@ -3,7 +3,7 @@
 # the books of the programs.
 #
 # needs: fixtures ocaml
-# ocaml5: test_pairs_by_thread test_pairs_by_key test_calls test_collector test_story test_what_has_not_ended test_what_has_not_ended_yet
+# ocaml5: test_fibres_that_move test_fibres_in_domains test_children test_pairs_by_thread test_pairs_by_key test_calls test_collector test_story test_what_has_not_ended test_what_has_not_ended_yet
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/calls_lib.sh"
@@ -140,6 +140,77 @@ test_calls() {
 		# A call is below the call that made it.
 		(depth,), = sql("select max(depth) from slices where name = 'Timed.nests'")
 		assert depth >= 2, depth
+	PY
+}
+
+# Fibres that take turns within a pair go on in any of four domains (on OCaml 4: of four threads), and some skip their stops.
+test_fibres_that_move() {
+	start_target "$O/tests/ocaml/skipping" 40 4 turns
+	await_line ready
+	record_work --time turn_start,turn_stop --key arg0 --print turn_start --json --no-waits --hz 0
+	check_totals
+	check_trace <<-'PY'
+		line, = [line for line in books if line.startswith("pair turn_start ")]
+		book = {name: int(value) for name, value in (word.split("=") for word in line.split()[3:])}
+		(count, total), = sql("select count(*), sum(ns) from slices where name = 'turn_start,turn_stop'")
+		assert count == book["count"] > 300 and book["within_ns"] <= total <= book["around_ns"], (count, total, book)
+		(unended,), = sql("select count(*) from unended where name = 'turn_start,turn_stop'")
+		assert unended == book["open"] == totals["pairs"][0]["open"], (unended, book)
+		(starts,), = sql("select count(*) from instants where name = 'turn_start'")
+		assert starts == count + unended + book["orphan_starts"], (starts, count, unended, book)
+		# Each start is in the thread that its slice names.
+		threads = {(thread, ns): json.loads(args)["id"] for thread, ns, args in sql("select thread, ns, args from instants where name = 'turn_start'")}
+		begun = [json.loads(args) for args, in sql("select args from slices where name = 'turn_start,turn_stop'")]
+		assert {(args["on thread"], args["id"]) for args in begun} <= {(thread, number) for (thread, _), number in threads.items()}
+	PY
+}
+
+# Four workers, on OCaml 5 every second one in a domain of its own, with four fibres each: exceptions skip stops.
+test_fibres_in_domains() {
+	start_target "$O/tests/ocaml/skipping" 10 4
+	await_line ready
+	record_work --time nest_start,nest_stop --time visit_start,visit_stop --key none --json --no-waits --hz 0
+	check_totals
+	check_trace <<-'PY'
+		for pair in totals["pairs"]:
+		    if not pair.get("stop"):
+		        continue
+		    name = f"{pair['start']},{pair['stop']}"
+		    (count, threads), = sql("select count(*), count(distinct coalesce(thread, -1)) from slices where name = ?", name)
+		    (unended,), = sql("select count(*) from unended where name = ?", name)
+		    assert count == pair["count"] > 100 and threads == 4, (name, count, threads)
+		    assert unended == pair["open"] and pair["starts"] == count + unended + pair["orphan_starts"], (pair, unended)
+		    book, = [line for line in books if line.startswith(f"pair {pair['start']} ")]
+		    hits, = [line for line in books if line.startswith(f"probe {pair['start']} ")]
+		    assert pair["starts"] == int(hits.split("=")[1]), (pair, hits)
+	PY
+}
+
+# A program that forks: with --children, hits and calls are on the tracks of the process that made them.
+test_children() {
+	start_target "$O/tests/ocaml/forking" 5 200
+	await_line ready
+	start_recording -o "$TMP/trace" --children --print work --time fn:Forking.pass --json --no-waits --hz 0
+	tell go
+	await_line "done"
+	tell again
+	await_line "done again"
+	stop_recording
+	read_trace "$TMP/trace"
+	check_totals
+	check_trace "$TARGET" <<-'PY'
+		hits = dict(sql("select pid, count(*) from instants where name = 'work' group by 1"))
+		parent = int(words[0])
+		# The parent has passed twice, and forked five children each time.
+		assert hits.pop(parent) == 400 and list(hits.values()) == [200] * 10, hits
+		calls = dict(sql("select pid, count(*) from slices where name = 'Forking.pass' group by 1"))
+		assert calls.pop(parent) == 2 and calls == dict.fromkeys(hits, 1), calls
+		# Each hit is in a call of its own process.
+		(within,), = sql("select count(*) from instants i join slices s on s.name = 'Forking.pass' and s.pid = i.pid and s.thread = i.thread "
+		                 "and i.ns between s.begin_ns and s.begin_ns + s.ns where i.name = 'work'")
+		assert within == 400 + 2000, within
+		processes = dict(sql("select pid, name from tracks where parent is null and pid is not null and tid is null"))
+		assert len(processes) == 11 and processes[parent] == "forking", processes
 	PY
 }
 
