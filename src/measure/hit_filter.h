@@ -24,8 +24,8 @@ int hit_filter_check(const struct hit_filter *filter, const struct ocp_meter *me
 
 /*
  * Return true if HIT matches FILTER. A comparison of an argument with a literal of another type, or
- * with a string of which too little was recorded, counts as false, even with !=. If such a comparison
- * could have changed the result, *IS_UNSURE is set, else it is left as it is.
+ * with a string of which too little was recorded, counts as false, even with !=. If such a
+ * comparison could have changed the result, *IS_UNSURE is set, else it is left as it is.
  */
 bool hit_filter_matches(const struct hit_filter *filter, const struct ocp_hit *hit,
 			bool *is_unsure);
