@@ -313,6 +313,21 @@ struct measure_frame_key {
 	__u64 frame;
 };
 
+/*
+ * Offsets of OCaml 5.1 to 5.5, in bytes: STATE_STACK is Caml_state->current_stack, member 5 of
+ * runtime/caml/domain_state.tbl; the others are members of struct stack_info, and HANDLER_PARENT of
+ * struct stack_handler, in runtime/caml/fiber.h. STACK_SP is the stack pointer when the stack was
+ * left, for C or for another fibre.
+ */
+enum { STATE_STACK = 40, STACK_SP = 0, STACK_HANDLER = 16, STACK_ID = 48, HANDLER_PARENT = 24 };
+
+/*
+ * A confirmation is stored as an entry of frame_open: owner and pair are those of the active call,
+ * the frame is CONFIRMED_FRAME. A thread has at most one confirmed call per pair. The value of the
+ * entry is MEASURE_MARKER, so that the entry does not count as an open call.
+ */
+#define CONFIRMED_FRAME (~0ULL)
+
 /* The key of domain_pairs: a pair, and the unique id of a domain of OCaml 5. */
 struct measure_domain_key {
 	__u32 pair;

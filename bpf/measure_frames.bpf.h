@@ -24,13 +24,6 @@
 
 #include "measure_pairs.bpf.h"
 
-/*
- * Offsets of OCaml 5.1 to 5.5, in bytes: STATE_STACK is Caml_state->current_stack, member 5 of
- * runtime/caml/domain_state.tbl; STACK_HANDLER and STACK_ID are members of struct stack_info in
- * runtime/caml/fiber.h.
- */
-enum { STATE_STACK = 40, STACK_HANDLER = 16, STACK_ID = 48 };
-
 enum { LRU_HASH = 9 }; /* BPF_MAP_TYPE_LRU_HASH in linux/bpf.h */
 
 /*
@@ -73,13 +66,6 @@ static __always_inline __u64 frame_of(const struct pt_regs *regs, const struct m
 	stack = read_word(regs->r14 + STATE_STACK);
 	return read_word(stack + STACK_ID) << 32 | (__u32)(read_word(stack + STACK_HANDLER) - sp);
 }
-
-/*
- * A confirmation is stored as an entry of frame_open: owner and pair are those of the active call,
- * the frame is CONFIRMED_FRAME. A thread has at most one confirmed call per pair. The value of the
- * entry is MEASURE_MARKER, so that the entry does not count as an open call.
- */
-#define CONFIRMED_FRAME (~0ULL)
 
 /*
  * Return the counter of OWNER in frame_users, and create it if necessary. Return NULL if

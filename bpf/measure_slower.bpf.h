@@ -309,6 +309,20 @@ static __always_inline void slow_end_process(const __u32 *tgid)
 
 /* ---- calls of functions --------------------------------------------------------------------- */
 
+/* Describe in CALL the call that has hit SITE with the registers REGS. */
+static __always_inline void set_slow_call(struct slow_call *call, const struct pt_regs *regs,
+					  const struct measure_site *site)
+{
+	call->at = regs->sp + (__u64)(__s64)site->frame_depth;
+	call->return_address = read_word(call->at);
+	call->stack = call->state = call->parent = 0;
+	if (!(site->flags & MEASURE_OCAML_STACK))
+		return;
+	call->state = regs->r14;
+	call->stack = read_word(regs->r14 + STATE_STACK);
+	call->parent = read_word(read_word(call->stack + STACK_HANDLER) + HANDLER_PARENT);
+}
+
 /* Like play_frame(), but keep the arguments of the call, and record the call if it was slow. */
 static __always_inline void play_frame_slower(const struct measure_role *role, struct pt_regs *regs,
 					      __u32 number, const struct site_args *args,
@@ -339,6 +353,8 @@ static __always_inline void play_frame_slower(const struct measure_role *role, s
 	}
 	if (matches)
 		start = slow_begin(regs, number, args, ids, &slow);
+	if (start)
+		set_slow_call(&start->call, regs, site);
 	slow_began(start, enter_frame(stats, &key, matches));
 }
 

@@ -37,10 +37,21 @@ struct slow_key {
 	__u64 value;
 };
 
+/* Where a call keeps its return address. User space reads it to see whether the call has ended. */
+struct slow_call {
+	__u64 at;	      /* the address of the return address when the call began */
+	__u64 return_address; /* 0: it could not be read */
+	__u64 stack;	      /* the address of the stack of OCaml 5; 0: a stack of the system */
+	/* if `stack` is not 0: the address of the domain's state, and the parent of the stack */
+	__u64 state;
+	__u64 parent; /* 0: the stack is that of a thread, not of a fibre */
+};
+
 struct slow_start {
 	struct slow_key key; /* all 0: the entry has never been filled in */
 	__u64 is_locked;
-	__u64 ns; /* when the pair began; 0: the entry is not complete */
+	__u64 ns;	       /* when the pair began; 0: the entry is not complete */
+	struct slow_call call; /* of calls of functions */
 	struct hit_record hit;
 };
 
@@ -53,7 +64,7 @@ struct slow_record {
 	struct hit_record start; /* its ts_ns is the time at which the pair began */
 };
 
-_Static_assert(sizeof(struct slow_start) == 32 + sizeof(struct hit_record), "shared by compilers");
+_Static_assert(sizeof(struct slow_start) == 72 + sizeof(struct hit_record), "shared by compilers");
 _Static_assert(sizeof(struct slow_record) == 16 + 2 * sizeof(struct hit_record),
 	       "shared by compilers");
 

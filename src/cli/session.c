@@ -22,9 +22,6 @@
 const int forwarded_signals[N_FORWARDED] = { SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
 					     SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH };
 
-/* The exit codes that shells use. */
-enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
-
 /* Run in the child: wait for the start, then execute the command or send the errno. */
 __attribute__((noreturn)) static void run_child(int channel, char *const *argv,
 						const sigset_t *mask)
@@ -427,4 +424,11 @@ enum ending session_run(struct session *s, const struct session_events *events)
 			ending = fire_if_due(&events->timers[i], s->woke_ns, events->data);
 	}
 	return ending;
+}
+
+int workload_exit_code(const struct workload *workload, int code)
+{
+	if (!workload->has_ended || (code != EXIT_DONE && workload->status == 0))
+		return code;
+	return end_like(workload->status);
 }

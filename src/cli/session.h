@@ -132,6 +132,9 @@ enum ending session_run(struct session *session, const struct session_events *ev
 enum { N_FORWARDED = 8 };
 extern const int forwarded_signals[N_FORWARDED];
 
+/* Exit codes of the tool if the command cannot be started, as those of a shell. */
+enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
+
 /*
  * Fork a process for the command ARGV, to be started with workload_start(). Until then, the process
  * ends if the tool ends or closes WORKLOAD. From now on, the session ends when the command has
@@ -163,5 +166,11 @@ void workload_close(struct workload *workload);
  * file.
  */
 int end_like(int status);
+
+/*
+ * Return the exit code of the tool that has run WORKLOAD, if there was a command: if the command
+ * has failed, end like the command; otherwise return CODE.
+ */
+int workload_exit_code(const struct workload *workload, int code);
 
 #endif

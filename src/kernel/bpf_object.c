@@ -78,6 +78,13 @@ static void prepare_measure_slower(struct measure_slower_bpf *skel,
 	skel->maps.slow_open.max_entries = setup->config.frames ? SLOW_CALLS : SLOW_STARTS;
 }
 
+static void complete_measure_slower(const struct measure_slower_bpf *skel,
+				    struct bpf_object *object)
+{
+	complete_full_measure_slower(skel, object);
+	object->slow_open = skel->maps.slow_open.map_fd;
+}
+
 static void prepare_measure_stacks(struct measure_stacks_bpf *skel,
 				   const struct bpf_object_setup *setup)
 {
@@ -124,9 +131,8 @@ static void complete_measure_by(const struct measure_by_bpf *skel, struct bpf_ob
 	object->by_times = skel->maps.by_times.map_fd;
 }
 
-#define prepare_measure_full	prepare_full_measure_full
-#define complete_measure_full	complete_full_measure_full
-#define complete_measure_slower complete_full_measure_slower
+#define prepare_measure_full  prepare_full_measure_full
+#define complete_measure_full complete_full_measure_full
 #define prepare_measure_multi(skel, setup)
 #define prepare_measure_perf(skel, setup)
 #define complete_measure_multi(skel, object)
@@ -178,6 +184,7 @@ static void complete_measure_by(const struct measure_by_bpf *skel, struct bpf_ob
 			.float_histograms = -1,                                                    \
 			.prints = -1,                                                              \
 			.domain_pairs = -1,                                                        \
+			.slow_open = -1,                                                           \
 			.stacks = -1,                                                              \
 			.hits = skel->maps.hits.map_fd,                                            \
 			.site_table = skel->maps.site_table.map_fd,                                \

@@ -59,7 +59,7 @@ struct bpf_object {
 	int hit, thread_exit, process_fork;
 	int hits, site_table, roles, pair_stats, pair_open, key_open, frame_open, keyed, tgids,
 		process_hits, losses, marks, serials, bss;
-	int site_args, histograms, float_histograms, prints, domain_pairs;
+	int site_args, histograms, float_histograms, prints, domain_pairs, slow_open;
 	int process_exec, walk_tables, walk_rules, walk_processes, walk_files, walk_news, stacks,
 		stack_losses, stack_counts, walk_costs;
 	int by_hits, by_others, by_pairs, by_times;

@@ -81,6 +81,30 @@ static void take_slow(const struct hit_receiver *taking, const struct slow_recor
 	taking->fn(taking->data, &stop);
 }
 
+void meter_pass_open(struct ocp_meter *meter, const struct engine_open *open, ocp_hit_fn fn,
+		     void *data)
+{
+	const struct request_pair *requested = &meter->request.pairs[open->pair];
+	struct hit_record *record = &open->record->hit;
+	char comm[THREAD_NAME_BYTES];
+	struct slow_pair pair;
+	struct ocp_hit start;
+
+	record->ts_ns = open->ns;
+	if (!make_hit(meter, record, comm, &start))
+		return;
+	pair = (struct slow_pair){
+		.start = requested->start.text,
+		.stop = request_pair_stop(requested),
+		.is_call = request_pair_is_calls(requested),
+		.is_keyed = requested->key_arg >= 0,
+		.is_open = true,
+		.start_hit = &start,
+	};
+	start.slow = &pair;
+	fn(data, &start);
+}
+
 static void pass_hit(void *data, const struct hit_record *record, const struct stored_stack *stack)
 {
 	const struct hit_receiver *taking = data;

@@ -25,6 +25,7 @@
 #include "elf/symbols.h"
 #include "kernel/kernel_file.h"
 #include "measure/meter.h"
+#include "measure/open_pairs.h"
 #include "process/process.h"
 #include "process/process_kind.h"
 #include "look/maps.h"
@@ -86,6 +87,7 @@ void ocp_meter_free(struct ocp_meter *meter)
 	if (!meter)
 		return;
 	meter_stacks_free(meter);
+	ended_calls_free(meter->ended_calls);
 	if (meter->engine)
 		meter->ops->close(meter->engine);
 	calibration_free(meter->calibration);

@@ -86,6 +86,8 @@ enum meter_ocaml {
 	METER_OCAML_NOW,
 };
 
+struct ended_calls;
+
 struct ocp_meter {
 	struct ocp_ctx *ctx;
 	const struct engine_ops *ops;
@@ -135,6 +137,7 @@ struct ocp_meter {
 	int64_t start_ns, end_ns;	 /* attach and detach, by CLOCK_MONOTONIC; 0: not yet */
 	unsigned int round;		 /* number of the latest round of listing the processes */
 	struct frame_names *frame_names; /* NULL until a frame is named */
+	struct ended_calls *ended_calls; /* see open_pairs.h; NULL: none were searched */
 	/* by site: the frame of the site's probe; NULL: not needed yet */
 	struct named_frame **site_frames;
 	size_t n_site_frames;
@@ -172,6 +175,13 @@ int64_t meter_start_ns(const struct ocp_meter *meter);
  * frees the text. Return NULL if memory is short.
  */
 char *meter_why_unread(const struct ocp_meter *meter, const struct ocp_hit *hit, size_t arg);
+
+/*
+ * hits.c: call FN with the hit with which OPEN began, a pair or call that has not ended: for this
+ * hit, slow_pair_of() returns a pair with is_open.
+ */
+void meter_pass_open(struct ocp_meter *meter, const struct engine_open *open, ocp_hit_fn fn,
+		     void *data);
 
 /*
  * meter_files.c: meter_add_program() adds the file of the measured program to the table, and sets

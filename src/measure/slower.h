@@ -8,7 +8,7 @@
 #include "ocaml_probes.h"
 
 /*
- * A slow pair, or a slow call of a function. The struct is valid as long as stop_hit. The stop of a
+ * A slow pair, or a slow call of a function. The struct is valid as long as its hits. The stop of a
  * call has no arguments.
  */
 struct slow_pair {
@@ -17,7 +17,8 @@ struct slow_pair {
 	uint64_t ns;   /* the time from start to stop */
 	bool is_call;  /* the call of a function, or a phase of the collector */
 	bool is_keyed; /* matched by an argument, so that pairs of one thread can overlap */
-	const struct ocp_hit *stop_hit;
+	bool is_open;  /* has not ended: ns is 0, and there is only the hit of the start */
+	const struct ocp_hit *stop_hit;	 /* NULL: is_open */
 	const struct ocp_hit *start_hit; /* NULL: the arguments of the start were not kept */
 };
 

@@ -35,17 +35,22 @@ static void find_program_name(pid_t pid, char name[PATH_MAX])
 	snprintf(name, PATH_MAX, "%s", slash && slash[1] ? slash + 1 : "?");
 }
 
-int hit_events_track(struct trace *trace, enum trace_track_kind kind, pid_t pid, pid_t tid,
-		     const char *name, uint32_t *number)
+int hit_events_process(struct trace *trace, pid_t pid)
 {
 	char program[PATH_MAX];
 	uint32_t process;
-	int is_new;
 
 	if (trace_find_track(trace, TRACE_PROCESS, pid, 0, "", &process))
-		return trace_track(trace, kind, pid, tid, name, number);
+		return 0;
 	find_program_name(pid, program);
-	is_new = trace_track(trace, TRACE_PROCESS, pid, 0, program, &process);
+	return trace_track(trace, TRACE_PROCESS, pid, 0, program, &process);
+}
+
+int hit_events_track(struct trace *trace, enum trace_track_kind kind, pid_t pid, pid_t tid,
+		     const char *name, uint32_t *number)
+{
+	int is_new = hit_events_process(trace, pid);
+
 	return is_new < 0 ? is_new : trace_track(trace, kind, pid, tid, name, number);
 }
 
@@ -146,6 +151,25 @@ static int add_thread_arg(struct event_args *args, const struct ocp_hit *hit, co
 	return 0;
 }
 
+/* Say that no end of the slice is known. No argument of a probe can have this name. */
+static int add_open_arg(struct event_args *args)
+{
+	struct trace_arg *arg = &args->list[args->n];
+	int err;
+
+	if (args->n == TRACE_MAX_ARGS)
+		return 0;
+	err = trace_name(args->trace, "did not end", &arg->name);
+	if (err)
+		return err;
+	arg->kind = TRACE_TEXT;
+	arg->text = args->texts[args->n] = strdup("no end was seen in the recording");
+	if (!arg->text)
+		return -ENOMEM;
+	args->n++;
+	return 0;
+}
+
 /* ---- events --------------------------------------------------------------------------------- */
 
 static int add_instant(struct trace *trace, int64_t start_ns, const struct ocp_hit *hit)
@@ -188,6 +212,22 @@ static enum trace_category category_of(const struct slow_pair *pair)
 	return strncmp(pair->start, "gc:", 3) == 0 ? TRACE_GC : TRACE_CALL;
 }
 
+/* Add what the slice of PAIR says of itself beside the arguments of START. */
+static int add_slice_args(struct event_args *args, const struct slow_pair *pair)
+{
+	const struct ocp_hit *stop = pair->stop_hit, *start = pair->start_hit;
+	int err = 0;
+
+	if (stop && !pair->is_call)
+		err = add_args(args, stop, pair->stop);
+	/* The track of the slice does not show its threads. */
+	if (!err && pair->is_keyed && start)
+		err = add_thread_arg(args, start, NULL);
+	if (!err && pair->is_keyed && stop)
+		err = add_thread_arg(args, stop, pair->stop);
+	return err ?: pair->is_open ? add_open_arg(args) : 0;
+}
+
 static int add_slice(struct trace *trace, int64_t start_ns, const struct slow_pair *pair)
 {
 	const struct ocp_hit *stop = pair->stop_hit, *start = pair->start_hit;
@@ -197,6 +237,7 @@ static int add_slice(struct trace *trace, int64_t start_ns, const struct slow_pa
 		.category = category_of(pair),
 		.begin_ns = start_ns + (start ? start->time_ns : stop->time_ns - (int64_t)pair->ns),
 		.duration_ns = (int64_t)pair->ns,
+		.is_open = pair->is_open,
 	};
 	/* A fibre can end the pair in another thread. */
 	const struct ocp_hit *on = start ? start : stop;
@@ -207,13 +248,8 @@ static int add_slice(struct trace *trace, int64_t start_ns, const struct slow_pa
 	err = trace_name(trace, name, &event.name);
 	if (!err && start)
 		err = add_args(&args, start, NULL);
-	if (!err && !pair->is_call)
-		err = add_args(&args, stop, pair->stop);
-	/* The track of the slice does not show its threads. */
-	if (!err && pair->is_keyed && start)
-		err = add_thread_arg(&args, start, NULL);
-	if (!err && pair->is_keyed)
-		err = add_thread_arg(&args, stop, pair->stop);
+	if (!err)
+		err = add_slice_args(&args, pair);
 	if (!err && pair->is_keyed)
 		err = hit_events_track(trace, TRACE_GROUP, on->pid, 0, name, &event.track);
 	else if (!err)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The hits of a meter as events of a trace: a printed hit is an instant on the track of its thread,
- * a pair or a call is a slice. Pairs that are matched by an argument overlap, so each of these
- * pairs has a group.
+ * a pair or a call is a slice, also one that has not ended (measure/open_pairs.h). Pairs that are
+ * matched by an argument overlap, so each of these pairs has a group.
  */
 #ifndef RECORD_HIT_EVENTS_H
 #define RECORD_HIT_EVENTS_H
@@ -22,5 +22,11 @@ int hit_events_add(struct trace *trace, int64_t start_ns, const struct ocp_hit *
  */
 int hit_events_track(struct trace *trace, enum trace_track_kind kind, pid_t pid, pid_t tid,
 		     const char *name, uint32_t *number);
+
+/*
+ * Make the track of process PID, with the name of its program, if it does not exist. Call this
+ * while the process runs: later, its program is not known. Returns a negative errno after an error.
+ */
+int hit_events_process(struct trace *trace, pid_t pid);
 
 #endif

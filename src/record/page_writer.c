@@ -22,6 +22,9 @@ extern const char timeline_page[]; /* see page.S */
 /* Numbers of JavaScript are exact up to this one. */
 static const int64_t most_exact = ((int64_t)1 << 53) - 1;
 
+/* The duration of a slice that has not ended. */
+static const int64_t NO_END = -1;
+
 /* What the value of an argument is: see page_writer.h. */
 enum page_form { FORM_NUMBER, FORM_TEXT, FORM_LONG };
 
@@ -188,7 +191,10 @@ static int write_event(struct page_out *out, const struct timeline_item *item)
 	if (err)
 		return err;
 	fprintf(out->to, "%" PRIu32 ",%" PRId64 ",%" PRId64 ",%d,%zu", item->lane,
-		item->ns - out->ns, event.kind == TRACE_COUNTER ? event.value : event.duration_ns,
+		item->ns - out->ns,
+		event.kind == TRACE_COUNTER ? event.value
+		: event.is_open		    ? NO_END
+					    : event.duration_ns,
 		3 * (int)event.category + (int)event.kind, name);
 	out->ns = item->ns;
 	return write_event_args(out, &event);
@@ -249,8 +255,10 @@ static int write_trace_member(struct page_out *out, uint64_t n_events, int64_t s
 	strbuf_free(&json);
 	fprintf(out->to,
 		",\"n\":%" PRIu64 ",\"start_ns\":\"%" PRId64 "\",\"start_ms\":%" PRId64
-		",\"lost\":%" PRIu64 ",\"dropped\":%" PRIu64 ",\"left_out\":%" PRIu64 "}",
-		n_events, start_ns, (clock_ns(CLOCK_REALTIME) - ago_ns) / 1000000, source->n_lost,
+		",\"length_ns\":%" PRId64 ",\"lost\":%" PRIu64 ",\"dropped\":%" PRIu64
+		",\"left_out\":%" PRIu64 "}",
+		n_events, start_ns, (clock_ns(CLOCK_REALTIME) - ago_ns) / 1000000,
+		source->end_ns > start_ns ? source->end_ns - start_ns : 0, source->n_lost,
 		trace_dropped(source->trace), out->left_out);
 	return 0;
 }

@@ -9,14 +9,15 @@
  * events      numbers, for one event after the other, in the order of their beginnings:
  *	       - the lane
  *	       - the time since the event before it, in nanoseconds
- *	       - the duration; for a counter its value; for an instant 0
+ *	       - the duration; for a counter its value; for an instant 0; for a slice that has not
+ *	         ended -1
  *	       - 3 * category + kind, see enum trace_category and enum trace_event_kind
  *	       - the name; the numbers behind the last name are those of stacks
  *	       - the shape of the arguments, and the value of each argument
  * trace       n, the number of events; start_ns, the time of the first one (CLOCK_MONOTONIC, as
- *	       text) and start_ms (the same as Unix time); tool, why, lost, dropped: see
- *	       record/source.h; left_out: events that are missing because the page would be too
- *	       large
+ *	       text) and start_ms (the same as Unix time); length_ns, the time from there to the
+ *	       end of the recording; tool, why, lost, dropped: see record/source.h; left_out:
+ *	       events that are missing because the page would be too large
  * tracks      [kind, pid, tid, name]; null: not in use
  * lanes       [number of the track, number of the lane within the track]
  * stacks      [name, text]

@@ -93,8 +93,8 @@ static uint64_t name_iid(uint32_t name)
 }
 
 /*
- * Behind the names of the trace: the name of the instant that tells of the recording, as an event,
- * and the name of the argument "stack".
+ * Behind the names of the trace: the names of the instants that tell of the recording and of its
+ * end, as events, and the name of the argument "stack".
  */
 static uint64_t next_iid(const struct perfetto_out *out)
 {
@@ -467,6 +467,30 @@ static int write_item(struct perfetto_out *out, const struct timeline_item *item
 
 /* ---- what was lost -------------------------------------------------------------------------- */
 
+/* Write an instant with the name TEXT at NS, on the track of the tool. The name gets number IID. */
+static int write_remark(struct perfetto_out *out, int64_t ns, const char *text, uint64_t iid)
+{
+	pb_event event = PERFETTO__PROTOS__TRACK_EVENT__INIT;
+	Perfetto__Protos__EventName name = PERFETTO__PROTOS__EVENT_NAME__INIT, *names = &name;
+	Perfetto__Protos__InternedData data = PERFETTO__PROTOS__INTERNED_DATA__INIT;
+	int err;
+
+	name.has_iid = true;
+	name.iid = iid;
+	name.name = copy_utf8(text);
+	if (!name.name)
+		return ctx_no_memory(out->ctx);
+	data.n_event_names = 1;
+	data.event_names = &names;
+	event.has_type = event.has_track_uuid = event.has_name_iid = true;
+	event.type = PERFETTO__PROTOS__TRACK_EVENT__TYPE__TYPE_INSTANT;
+	event.track_uuid = TOOL_UUID;
+	event.name_iid = name.iid;
+	err = write_event_packet(out, ns, &event, &data);
+	free(name.name);
+	return err;
+}
+
 /*
  * Write an instant, at the time of the first event, that says which tool has made the trace, why,
  * and which events are missing.
@@ -476,11 +500,7 @@ static int write_origin(struct perfetto_out *out)
 	const struct trace_source *source = out->source;
 	const int64_t ns =
 		out->timeline.n_items ? out->timeline.items[0].ns : clock_ns(CLOCK_MONOTONIC);
-	pb_packet packet = PERFETTO__PROTOS__TRACE_PACKET__INIT;
 	pb_track track = PERFETTO__PROTOS__TRACK_DESCRIPTOR__INIT;
-	pb_event event = PERFETTO__PROTOS__TRACK_EVENT__INIT;
-	Perfetto__Protos__EventName name = PERFETTO__PROTOS__EVENT_NAME__INIT, *names = &name;
-	Perfetto__Protos__InternedData data = PERFETTO__PROTOS__INTERNED_DATA__INIT;
 	char text[1024];
 	int err;
 
@@ -492,26 +512,25 @@ static int write_origin(struct perfetto_out *out)
 		 trace_dropped(source->trace));
 	track.uuid = TOOL_UUID;
 	err = write_track(out, &track, "ocaml-probes");
-	name.has_iid = true;
-	name.iid = next_iid(out);
-	name.name = copy_utf8(text);
-	if (!name.name)
-		return ctx_no_memory(out->ctx);
-	data.n_event_names = 1;
-	data.event_names = &names;
-	event.has_type = event.has_track_uuid = event.has_name_iid = true;
-	event.type = PERFETTO__PROTOS__TRACK_EVENT__TYPE__TYPE_INSTANT;
-	event.track_uuid = TOOL_UUID;
-	event.name_iid = name.iid;
-	packet.has_timestamp = packet.has_sequence_flags = true;
-	packet.timestamp = (uint64_t)ns;
-	packet.sequence_flags = STATE_NEEDED;
-	packet.interned_data = &data;
-	packet.track_event = &event;
-	if (!err)
-		err = write_packet(out, &packet);
-	free(name.name);
-	return err;
+	return err ? err : write_remark(out, ns, text, next_iid(out));
+}
+
+/*
+ * A viewer draws a slice without an end until the last event of the trace. So write an instant at
+ * the end of the recording, which says how many of these slices there are.
+ */
+static int write_end(struct perfetto_out *out)
+{
+	const struct timeline *timeline = &out->timeline;
+	const int64_t last_ns = timeline->n_items ? timeline->items[timeline->n_items - 1].ns : 0;
+	const uint64_t n = out->source->n_open;
+	const int64_t ns = out->source->end_ns > last_ns ? out->source->end_ns : last_ns;
+	char text[128];
+
+	if (!n)
+		return 0;
+	snprintf(text, sizeof(text), "end of the recording; slices without an end: %" PRIu64, n);
+	return write_remark(out, ns, text, next_iid(out) + 1);
 }
 
 int perfetto_write(struct ocp_ctx *ctx, const void *data, FILE *to)
@@ -527,6 +546,8 @@ int perfetto_write(struct ocp_ctx *ctx, const void *data, FILE *to)
 		err = write_origin(&out);
 	for (size_t i = 0; !err && i < out.timeline.n_items; i++)
 		err = write_item(&out, &out.timeline.items[i]);
+	if (!err)
+		err = write_end(&out);
 	timeline_free(&out.timeline);
 	named_stacks_free(&out.stacks);
 	free(out.parents);

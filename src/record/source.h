@@ -9,6 +9,8 @@
 struct trace_source {
 	const struct trace *trace;
 	int64_t since_ns; /* leave out events that ended before this time of CLOCK_MONOTONIC */
+	int64_t end_ns;	  /* when the recording ended, or this file was made; 0: not known */
+	uint64_t n_open;  /* how many slices of the trace have no end */
 	const char *tool; /* the name and version of the tool */
 	const char *why;  /* what the trace was written for; NULL: nothing to say */
 	const char *gaps; /* which events were not recorded for some time, and why; "": none */

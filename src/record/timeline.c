@@ -5,6 +5,9 @@
 
 #include "base/array.h"
 
+/* The end of a slice that has not ended. */
+static const int64_t NEVER_NS = INT64_MAX;
+
 /* An event, with what is needed to arrange it. */
 struct picked {
 	size_t place;
@@ -59,7 +62,7 @@ static bool pick_events(struct arrangement *a, int64_t since_ns)
 		struct picked *picked;
 
 		trace_read(a->trace, place, args, &event);
-		if (event.begin_ns + event.duration_ns < since_ns)
+		if (!event.is_open && event.begin_ns + event.duration_ns < since_ns)
 			continue;
 		picked = array_add(a->picked, a->n_picked);
 		if (!picked)
@@ -69,7 +72,9 @@ static bool pick_events(struct arrangement *a, int64_t since_ns)
 					   .track = event.track,
 					   .kind = event.kind,
 					   .begin_ns = event.begin_ns,
-					   .end_ns = event.begin_ns + event.duration_ns };
+					   .end_ns = event.is_open
+							     ? NEVER_NS
+							     : event.begin_ns + event.duration_ns };
 	}
 	return true;
 }
@@ -101,12 +106,13 @@ static struct open_lane *add_lane(struct arrangement *a, uint32_t track)
 	return open;
 }
 
-/* End the slices of LANE that end at NS or before. */
+/* End the slices of LANE that end at NS or before. A slice that has not ended gets no end. */
 static bool end_slices(struct arrangement *a, struct open_lane *lane, int64_t ns)
 {
 	while (lane->n_open && lane->open[lane->n_open - 1]->end_ns <= ns) {
 		lane->n_open--;
-		if (!add_item(a, lane->open[lane->n_open], lane->number, TIMELINE_END))
+		if (lane->open[lane->n_open]->end_ns != NEVER_NS &&
+		    !add_item(a, lane->open[lane->n_open], lane->number, TIMELINE_END))
 			return false;
 	}
 	return true;

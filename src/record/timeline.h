@@ -13,6 +13,7 @@
 
 #include "record/trace.h"
 
+/* A slice that has not ended has no TIMELINE_END. */
 enum timeline_kind { TIMELINE_BEGIN, TIMELINE_END, TIMELINE_INSTANT, TIMELINE_COUNTER };
 
 struct timeline_item {

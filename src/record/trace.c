@@ -26,7 +26,7 @@ struct stored_event {
 	uint8_t kind;
 	uint8_t category;
 	uint8_t n_args;
-	uint8_t reserved;
+	uint8_t is_open;
 	uint32_t track;
 	uint32_t name;
 	int64_t begin_ns;
@@ -425,6 +425,7 @@ int trace_add(struct trace *trace, const struct trace_event *event)
 		.kind = (uint8_t)event->kind,
 		.category = (uint8_t)event->category,
 		.n_args = (uint8_t)event->n_args,
+		.is_open = event->is_open,
 		.track = event->track,
 		.name = event->name,
 		.begin_ns = event->begin_ns,
@@ -450,6 +451,29 @@ int trace_add(struct trace *trace, const struct trace_event *event)
 	trace->n_events++;
 	note_event(trace, event->track);
 	return 0;
+}
+
+struct trace_mark trace_mark(const struct trace *trace)
+{
+	return (struct trace_mark){ trace->next, trace->end, trace->n_dropped + trace->n_events };
+}
+
+void trace_rewind(struct trace *trace, const struct trace_mark *mark)
+{
+	const uint64_t n_added = trace->n_dropped + trace->n_events - mark->n_ever;
+
+	if (!n_added)
+		return;
+	if (n_added >= trace->n_events) {
+		/* Nothing older is left. */
+		trace->n_dropped = mark->n_ever;
+		trace->n_events = 0;
+		trace->first = trace->next = 0;
+		return;
+	}
+	trace->n_events -= n_added;
+	trace->next = mark->next;
+	trace->end = mark->end;
 }
 
 uint64_t trace_event_count(const struct trace *trace)
@@ -506,6 +530,7 @@ void trace_read(const struct trace *trace, size_t place, struct trace_arg args[T
 		.begin_ns = stored->begin_ns,
 		.duration_ns = is_counter ? 0 : stored->duration_ns,
 		.value = is_counter ? stored->duration_ns : 0,
+		.is_open = stored->is_open,
 		.stack = stored->stack,
 		.args = args,
 		.n_args = stored->n_args,

@@ -67,6 +67,7 @@ struct trace_event {
 	/* Times are of CLOCK_MONOTONIC. The duration is 0 except for slices. */
 	int64_t begin_ns, duration_ns;
 	int64_t value; /* of TRACE_COUNTER */
+	bool is_open;  /* of TRACE_SLICE: it has no end, and the duration is 0 */
 	/* of TRACE_WAIT and TRACE_SAMPLE: the number of the stack, see record/moments.h */
 	uint64_t stack;
 	const struct trace_arg *args;
@@ -129,6 +130,18 @@ size_t trace_track_count(const struct trace *trace);
  * EVENT needs more than a quarter of the buffer, or has a text of 64 KB.
  */
 int trace_add(struct trace *trace, const struct trace_event *event);
+
+/*
+ * Events for one file only: trace_mark() returns where the trace ends, and trace_rewind() removes
+ * the events that were added since then. If these events were too many for the buffer, older ones
+ * have been dropped.
+ */
+struct trace_mark {
+	size_t next, end;
+	uint64_t n_ever; /* the number of events that were added */
+};
+struct trace_mark trace_mark(const struct trace *trace);
+void trace_rewind(struct trace *trace, const struct trace_mark *mark);
 
 /* The numbers of events that the buffer has, and of those that were dropped. */
 uint64_t trace_event_count(const struct trace *trace);

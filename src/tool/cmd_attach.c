@@ -187,17 +187,6 @@ static int open_session(const struct opened *opened, size_t n, struct session *s
 	return code;
 }
 
-/*
- * Return the exit code of the tool: if the command has failed, end like the command; otherwise
- * return CODE.
- */
-static int code_with_command(const struct workload *workload, int code)
-{
-	if (!workload->has_ended || (code != EXIT_DONE && workload->status == 0))
-		return code;
-	return end_like(workload->status);
-}
-
 /* Open the processes. Processes of --exe that have ended since they were found are left out. */
 static int open_all(struct options *options, struct opened *opened)
 {
@@ -259,7 +248,7 @@ static int run_with(struct options *options, struct opened *opened)
 	session_await_workload(&session);
 	session_close(&session);
 	workload_close(&workload);
-	return code_with_command(&workload, code);
+	return workload_exit_code(&workload, code);
 }
 
 static int check_attach_usage(const struct options *options)

@@ -26,7 +26,9 @@
 #include "cli/session.h"
 #include "code/runtime.h"
 #include "look/proc_file.h"
+#include "measure/hit_filter.h"
 #include "measure/meter.h"
+#include "measure/open_pairs.h"
 #include "measure/slower.h"
 #include "process/gc_gauges.h"
 #include "program/item.h"
@@ -64,9 +66,11 @@ enum condition_kind { WHEN_SLOWER, WHEN_PAUSE, WHEN_HIT };
 /* A value of --when. */
 struct condition {
 	enum condition_kind kind;
-	const char *text; /* as it was written */
-	char *what;	  /* a pair, a function or a probe */
-	uint64_t ns;	  /* the shortest time for which the condition holds */
+	const char *text;	   /* as it was written */
+	char *what;		   /* a pair, a function or a probe */
+	uint64_t ns;		   /* the shortest time for which the condition holds */
+	struct hit_filter *filter; /* of WHEN_HIT: which hits; NULL: all */
+	bool is_unsure;		   /* it was said that some hits are not decided */
 };
 
 struct record_options {
@@ -92,7 +96,8 @@ static int wrong_condition(const struct command *command, const char *text)
 {
 	return say_usage(command,
 			 "--when '%s': not 'slower START,STOP TIME', 'slower fn:NAME TIME', "
-			 "'pause TIME' or 'hit PROBE', with one name for each word in capitals",
+			 "'pause TIME', 'hit PROBE' or 'hit PROBE if FILTER', with one name for "
+			 "each other word in capitals",
 			 text);
 }
 
@@ -138,8 +143,24 @@ static bool names_one_pair(const char *text)
 	return names_one(start) && names_one(comma + 1);
 }
 
-/* Read the words of a condition. The words are in COPY. */
-static bool read_condition(char *copy, struct condition *condition)
+/*
+ * Read REST, which is NULL or `if FILTER`, into CONDITION. Returns false if it is neither. *ERR is
+ * set if the filter is wrong; the message is then in CTX.
+ */
+static bool read_hit_filter(struct ocp_ctx *ctx, char *rest, struct condition *condition, int *err)
+{
+	const char *word = strsep(&rest, " ");
+
+	if (!word)
+		return true;
+	if (strcmp(word, "if") != 0 || !rest)
+		return false;
+	*err = hit_filter_parse(ctx, rest, &condition->filter);
+	return true;
+}
+
+/* Read the words of a condition. The words are in COPY. *ERR as for read_hit_filter(). */
+static bool read_condition(struct ocp_ctx *ctx, char *copy, struct condition *condition, int *err)
 {
 	char *rest = copy;
 	const char *kind = strsep(&rest, " "), *what = strsep(&rest, " "), *time;
@@ -149,7 +170,7 @@ static bool read_condition(char *copy, struct condition *condition)
 	condition->what = strdup(what);
 	if (strcmp(kind, "hit") == 0) {
 		condition->kind = WHEN_HIT;
-		return !rest && names_one(what);
+		return names_one(what) && read_hit_filter(ctx, rest, condition, err);
 	}
 	if (strcmp(kind, "pause") == 0) {
 		condition->kind = WHEN_PAUSE;
@@ -161,12 +182,13 @@ static bool read_condition(char *copy, struct condition *condition)
 	       read_duration(time, &condition->ns);
 }
 
-static int add_condition(const struct command *command, struct record_options *own,
-			 const char *text)
+static int add_condition(const struct command *command, struct ocp_ctx *ctx,
+			 struct record_options *own, const char *text)
 {
 	struct condition *condition = array_add(own->conditions, own->n_conditions);
 	char *copy = strdup(text);
 	bool is_right;
+	int err = 0;
 
 	if (!condition || !copy) {
 		free(copy);
@@ -175,8 +197,10 @@ static int add_condition(const struct command *command, struct record_options *o
 		return EXIT_FAILED;
 	}
 	*condition = (struct condition){ .text = text };
-	is_right = read_condition(copy, condition);
+	is_right = read_condition(ctx, copy, condition, &err);
 	free(copy);
+	if (err)
+		return say_usage(command, "--when '%s': %s", text, ocp_error(ctx));
 	return is_right ? EXIT_DONE : wrong_condition(command, text);
 }
 
@@ -199,6 +223,16 @@ static bool times_pair(const struct measure_request *request, const char *what)
 	return false;
 }
 
+/* Return true if the hits of PROBE are printed by its name. */
+static bool prints_probe(const struct measure_request *request, const char *probe)
+{
+	for (size_t i = 0; i < request->printed.n; i++)
+		if (request->printed.list[i].text &&
+		    strcmp(request->printed.list[i].text, probe) == 0)
+			return true;
+	return false;
+}
+
 /* Measure what the conditions are about. */
 static int request_conditions(const struct command *command, struct options *options)
 {
@@ -211,13 +245,32 @@ static int request_conditions(const struct command *command, struct options *opt
 		if (condition->kind == WHEN_SLOWER &&
 		    !times_pair(&options->request, condition->what))
 			code = measure_options_add(command, options, "time", condition->what);
-		if (condition->kind == WHEN_HIT)
+		if (condition->kind == WHEN_HIT &&
+		    !prints_probe(&options->request, condition->what))
 			code = measure_options_add(command, options, "print", condition->what);
 	}
 	return code;
 }
 
-static bool condition_holds(const struct condition *condition, const struct ocp_hit *hit)
+/*
+ * Return true if HIT is one of CONDITION, a hit of its probe. The first time that this is not
+ * decided, because an argument has another type than it is compared with, say so.
+ */
+static bool passes_filter(struct condition *condition, const struct ocp_hit *hit)
+{
+	bool is_unsure = false;
+	const bool passes =
+		!condition->filter || hit_filter_matches(condition->filter, hit, &is_unsure);
+
+	if (is_unsure && !condition->is_unsure)
+		say("warning: --when '%s': an argument of a hit has another type than it is "
+		    "compared with, or was not recorded; such a comparison is false",
+		    condition->text);
+	condition->is_unsure |= is_unsure;
+	return passes;
+}
+
+static bool condition_holds(struct condition *condition, const struct ocp_hit *hit)
 {
 	const struct slow_pair *pair = slow_pair_of(hit);
 
@@ -228,8 +281,22 @@ static bool condition_holds(const struct condition *condition, const struct ocp_
 	case WHEN_PAUSE:
 		return pair && pair->ns >= condition->ns && strncmp(pair->start, "gc:", 3) == 0;
 	default:
-		return !pair && strcmp(hit->probe, condition->what) == 0;
+		return !pair && strcmp(hit->probe, condition->what) == 0 &&
+		       passes_filter(condition, hit);
 	}
+}
+
+/* Check that the probes of METER have the arguments of the conditions. */
+static int check_conditions(const struct options *options, const struct ocp_meter *meter)
+{
+	const struct record_options *own = options->own;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < own->n_conditions; i++)
+		if (own->conditions[i].filter)
+			err = hit_filter_check(own->conditions[i].filter, meter,
+					       own->conditions[i].what);
+	return err ? say_error(options->ctx, err) : EXIT_DONE;
 }
 
 /* ---- the recorder --------------------------------------------------------------------------- */
@@ -239,12 +306,16 @@ struct recording {
 	const struct record_options *own;
 	struct trace *trace;
 	struct measure_session measure;
+	struct ocp_process *held; /* the program that was started and is held; NULL: none */
+	struct workload command;  /* the command, if there is one */
 	struct moments *moments;  /* NULL: no waits and no samples */
 	int64_t refreshed_ns;	  /* when `moments` was refreshed last */
 	struct gc_reader *gauges; /* NULL: not read */
 	int64_t gauges_ns;	  /* when they were read last */
 	int64_t start_ns, end_ns; /* when recording began, and when events were taken last */
 	uint64_t n_lost;	  /* events that did not fit into the buffer */
+	uint64_t n_open;	  /* slices without an end that were added last */
+	uint64_t n_unkept;	  /* pairs and calls without an end that are missing */
 	/* of a flight recorder: the next file, and when it is due (0: no condition holds) */
 	const char *why;
 	int64_t due_ns, held_ns;
@@ -278,6 +349,37 @@ static void take_hit(void *data, const struct ocp_hit *hit)
 	for (size_t i = 0; i < r->own->n_conditions; i++)
 		if (condition_holds(&r->own->conditions[i], hit))
 			plan_file(r, r->own->conditions[i].text, start_ns + hit->time_ns);
+}
+
+static void take_open_hit(void *data, const struct ocp_hit *hit)
+{
+	struct recording *r = data;
+	int err = hit_events_add(r->trace, meter_start_ns(r->measure.meter), hit);
+
+	if (!err)
+		r->n_open++;
+	else if (err == -E2BIG)
+		r->n_unkept++;
+	else
+		r->err = err;
+}
+
+/* Add what has begun and not ended: pairs and calls, and waits. */
+static int take_open(struct recording *r)
+{
+	int err = meter_take_open(r->measure.meter, take_open_hit, r, &r->n_unkept);
+
+	if (!err)
+		err = r->err;
+	return err || !r->moments ? err : moments_take_open(r->moments, r->trace);
+}
+
+/* Find the calls that an exception has ended, while the meter is attached. */
+static int before_detach(void *data)
+{
+	const struct recording *r = data;
+
+	return meter_find_ended_calls(r->measure.meter);
 }
 
 /* Add VALUE, the value of the counter NAME at NS. */
@@ -335,8 +437,8 @@ static int count_lost(struct recording *r, uint64_t *n)
 	if (err)
 		return err;
 	losses = ocp_sample_losses(sample);
-	*n = r->n_lost + losses->prints_dropped + losses->slow_dropped + losses->prints_limited +
-	     losses->slow_limited;
+	*n = r->n_lost + r->n_unkept + losses->prints_dropped + losses->slow_dropped +
+	     losses->prints_limited + losses->slow_limited;
 	ocp_sample_free(sample);
 	err = r->moments ? moments_n_lost(r->moments, &n_moments) : 0;
 	*n += n_moments;
@@ -378,6 +480,8 @@ static int make_source(struct recording *r, int64_t since_ns, const char *why,
 	*source = (struct trace_source){
 		.trace = r->trace,
 		.since_ns = since_ns,
+		.end_ns = r->end_ns,
+		.n_open = r->n_open,
 		.tool = "recorded by ocaml-probes " OCP_VERSION,
 		.why = why,
 		.gaps = r->moments ? moments_gaps(r->moments) : "",
@@ -461,8 +565,8 @@ static int write_due_form(struct recording *r, const struct trace_source *source
 	return err;
 }
 
-/* Write what is due, in all forms. */
-static int write_due(struct recording *r)
+/* Write a file, in all forms. */
+static int write_due_forms(struct recording *r)
 {
 	struct trace_form forms[MOST_FORMS];
 	const size_t n = trace_forms(r->options, forms);
@@ -471,13 +575,31 @@ static int write_due(struct recording *r)
 
 	for (size_t i = 0; !err && i < n; i++)
 		err = write_due_form(r, &source, &forms[i]);
-	r->due_ns = 0;
 	if (err)
 		return err;
 	r->n_written++;
 	for (size_t i = 0; i < n; i++)
 		remove_oldest(r, &forms[i]);
 	return 0;
+}
+
+/*
+ * Write what is due. What has not ended is in this file only, since it may end later. If the meter
+ * IS_ATTACHED, the calls that have ended without an exit can be found.
+ */
+static int write_due(struct recording *r, bool is_attached)
+{
+	const struct trace_mark mark = trace_mark(r->trace);
+	int err = is_attached ? meter_find_ended_calls(r->measure.meter) : 0;
+
+	r->n_open = 0;
+	if (!err)
+		err = take_open(r);
+	if (!err)
+		err = write_due_forms(r);
+	trace_rewind(r->trace, &mark);
+	r->due_ns = 0;
+	return err;
 }
 
 static bool is_flight_recorder(const struct recording *r)
@@ -499,7 +621,7 @@ static enum ending after_hits(void *data)
 		plan_file(r, "SIGUSR1", session_now_ns());
 	}
 	if (!r->err && r->due_ns && session_now_ns() >= r->due_ns)
-		r->err = write_due(r);
+		r->err = write_due(r, true);
 	r->measure.err = r->err;
 	return r->err ? ENDED_BY_ERROR : NOT_ENDED;
 }
@@ -592,14 +714,18 @@ static int write_whole(struct recording *r, const struct trace_source *source,
 		       const struct trace_form *form)
 {
 	const uint64_t n = trace_event_count(r->trace);
+	char open[64] = "";
 	int err = profile_file_write(r->options->ctx, form->path, form->write, source);
 
 	if (err)
 		return say_error(r->options->ctx, err);
 	if (r->options->quiet)
 		return EXIT_DONE;
-	say("%s: written: %" PRIu64 " event%s of %.1f s, %" PRIu64 " dropped, %" PRIu64 " lost; %s",
-	    form->path, n, plural(n), (double)(r->end_ns - r->start_ns) / 1e9,
+	if (r->n_open)
+		snprintf(open, sizeof(open), " (%" PRIu64 " without an end)", r->n_open);
+	say("%s: written: %" PRIu64 " event%s%s of %.1f s, %" PRIu64 " dropped, %" PRIu64
+	    " lost; %s",
+	    form->path, n, plural(n), open, (double)(r->end_ns - r->start_ns) / 1e9,
 	    trace_dropped(r->trace), source->n_lost, form->opened_by);
 	return EXIT_DONE;
 }
@@ -620,7 +746,7 @@ static int write_all(struct recording *r)
 /* The end of a flight recorder: write the file that is planned, and say how many there are. */
 static int end_flight(struct recording *r)
 {
-	int err = r->due_ns ? write_due(r) : 0;
+	int err = r->due_ns ? write_due(r, false) : 0;
 
 	if (err)
 		return say_error(r->options->ctx, err);
@@ -628,6 +754,23 @@ static int end_flight(struct recording *r)
 		say("%zu file%s written; a condition held %" PRIu64 " time%s", r->n_written,
 		    plural(r->n_written), r->n_held, plural(r->n_held));
 	return EXIT_DONE;
+}
+
+/*
+ * Start the command, if there is one. The session then ends with the command. A program that is
+ * held runs from here on.
+ */
+static int start_command(struct recording *r, struct session *session)
+{
+	int code = EXIT_DONE;
+
+	if (r->held)
+		code = session_adopt_workload(session, &r->command, r->options->pid);
+	else if (session->workload)
+		code = workload_start(session->workload);
+	if (r->held && code == EXIT_DONE)
+		ocp_process_release(r->held);
+	return code;
 }
 
 static int record(struct recording *r, struct session *session)
@@ -639,11 +782,13 @@ static int record(struct recording *r, struct session *session)
 	r->start_ns = r->refreshed_ns = session_now_ns();
 	code = measure_attach(&r->measure);
 	if (code == EXIT_DONE)
+		code = start_command(r, session);
+	if (code == EXIT_DONE)
 		code = measure_wait(&r->measure, session);
 	if (code != EXIT_DONE && code != EXIT_OVER_BUDGET)
 		return code;
-	/* A thread that still waits is perhaps what the user looks for. */
-	err = r->moments ? moments_take_open(r->moments, r->trace) : 0;
+	/* What has not ended is perhaps what the user looks for. */
+	err = is_flight_recorder(r) ? 0 : take_open(r);
 	if (err)
 		return say_error(r->options->ctx, err);
 	/* What was recorded up to there is true, even if the recording had to end early. */
@@ -679,6 +824,9 @@ static int open_recorder(struct recording *r, struct ocp_process **procs)
 	if (code != EXIT_DONE)
 		return code;
 	err = trace_new(options->ctx, r->own->memory, &r->trace);
+	for (size_t i = 0; err >= 0 && i < options->n_pids; i++)
+		err = hit_events_process(r->trace, options->pids[i]);
+	err = err < 0 ? err : 0;
 	if (!err)
 		err = profile_file_check(options->ctx, options->output);
 	if (!err)
@@ -692,7 +840,10 @@ static int open_recorder(struct recording *r, struct ocp_process **procs)
 	r->measure.progress = false;
 	r->measure.take = take_hit;
 	r->measure.after_hits = after_hits;
+	r->measure.before_detach = before_detach;
 	r->measure.taker = r;
+	if (code == EXIT_DONE)
+		code = check_conditions(options, r->measure.meter);
 	if (code == EXIT_DONE)
 		code = measure_limit_sample(&r->measure, procs, options->n_pids);
 	/* Not an OCaml program, or not a known runtime: then without its figures. */
@@ -703,9 +854,73 @@ static int open_recorder(struct recording *r, struct ocp_process **procs)
 	return code;
 }
 
+/* Return the path of the program NAME, as a shell finds it. NULL: out of memory, or not found. */
+static char *find_in_path(const char *name)
+{
+	const char *from = getenv("PATH") ?: "/usr/local/bin:/usr/bin:/bin";
+
+	if (strchr(name, '/'))
+		return strdup(name);
+	while (*from) {
+		const size_t n = strcspn(from, ":");
+		char *path;
+
+		if (asprintf(&path, "%.*s/%s", n ? (int)n : 1, n ? from : ".", name) < 0)
+			return NULL;
+		if (access(path, X_OK) == 0)
+			return path;
+		free(path);
+		from += n + (from[n] == ':');
+	}
+	return NULL;
+}
+
+/*
+ * Start the program that the words of OPTIONS name, and hold it before its first instruction. It is
+ * then the process of OPTIONS. Set *PROC to it.
+ */
+static int start_program(struct options *options, struct ocp_process **proc)
+{
+	char *path = find_in_path(options->args[0]);
+	int err;
+
+	if (!path) {
+		say("%s: %s", options->args[0], strerror(ENOENT));
+		return EXIT_NOT_FOUND;
+	}
+	/* SIGCHLD may be inherited as ignored. Then the kernel would not keep the exit status. */
+	signal(SIGCHLD, SIG_DFL);
+	err = ocp_trace_held(options->ctx, path, options->args, NULL, proc);
+	free(path);
+	if (err)
+		return say_error(options->ctx, err);
+	options->prog = options->args[0];
+	return options_add_pid(options, ocp_process_pid(*proc));
+}
+
+/*
+ * After the recording: wait for the command if it belongs to another process, and return the exit
+ * code. A program that was started and not recorded must not stay held.
+ */
+static int end_command(struct recording *r, struct session *session, int code)
+{
+	if (r->held && !r->command.has_started) {
+		kill(r->options->pid, SIGKILL);
+		ocp_process_release(r->held);
+	}
+	if (!r->held)
+		session_await_workload(session);
+	else if (code == EXIT_DONE && r->command.has_started && !r->command.has_ended &&
+		 !r->options->quiet)
+		say("pid %d continues to run", (int)r->options->pid);
+	return code;
+}
+
 static int record_processes(struct options *options)
 {
-	struct ocp_process **procs = calloc(options->n_pids + 1, sizeof(void *));
+	/* There is at most one process more than those that are named: the one that is started. */
+	struct ocp_process **procs = calloc(options->n_pids + 2, sizeof(void *));
+	const bool starts = options->n_args && !options->n_pids;
 	struct recording r = { .options = options, .own = options->own };
 	struct session session = { 0 };
 	int code;
@@ -715,23 +930,32 @@ static int record_processes(struct options *options)
 		return EXIT_FAILED;
 	}
 	progress_begin(options, "reading");
-	code = open_processes(options, procs);
+	code = starts ? start_program(options, &procs[0]) : open_processes(options, procs);
+	r.held = starts ? procs[0] : NULL;
 	if (code == EXIT_DONE)
-		code = session_open(&session, options->pids, options->exe ? 0 : options->n_pids);
+		code = session_open(&session, options->pids,
+				    options->exe || starts ? 0 : options->n_pids);
+	/* The command is forked: no thread of this process may run meanwhile. */
+	if (options->n_args)
+		progress_end();
+	if (code == EXIT_DONE && options->n_args && !starts)
+		code = session_hold_workload(&session, &r.command, options->args);
 	if (code == EXIT_DONE)
 		code = open_recorder(&r, procs);
 	if (code == EXIT_DONE)
 		code = record(&r, &session);
 	progress_end();
+	code = end_command(&r, &session, code);
 	measure_close(&r.measure);
 	session_close(&session);
+	workload_close(&r.command);
 	gc_reader_free(r.gauges);
 	moments_close(r.moments);
 	trace_free(r.trace);
 	for (size_t i = 0; i < options->n_pids; i++)
 		ocp_process_free(procs[i]);
 	free(procs);
-	return code;
+	return workload_exit_code(&r.command, code);
 }
 
 /* ---- options -------------------------------------------------------------------------------- */
@@ -808,7 +1032,7 @@ static int set_record_option(const struct command *command, struct options *opti
 	struct record_options *own = record_options_of(options);
 
 	if (strcmp(name, "when") == 0)
-		return add_condition(command, own, value);
+		return add_condition(command, options->ctx, own, value);
 	if (strcmp(name, "hz") == 0)
 		return set_hz(command, own, value);
 	if (strcmp(name, "html") == 0)
@@ -828,8 +1052,15 @@ static int check_record_usage(const struct options *options)
 {
 	const struct record_options *own = options->own;
 
-	if (!options->n_pids && !options->exe)
-		return say_usage(&command_record, "-pid or --exe is required");
+	if (!options->n_pids && !options->exe && !options->n_args)
+		return say_usage(&command_record, "-pid, --exe or -- COMMAND is required");
+	if (options->n_args && options->exe)
+		return say_usage(&command_record, "--exe and a command are mutually exclusive");
+	if (options->n_args && options->n_pids && options->for_ns)
+		return say_usage(&command_record,
+				 "--for and a command are mutually exclusive: recording the "
+				 "processes ends when '%s' has ended",
+				 options->args[0]);
 	if (!options->output && !own->html)
 		return say_usage(&command_record, "-o FILE or --html FILE is required");
 	if (profile_file_is_same(options->output, own->html))
@@ -856,8 +1087,10 @@ static int run_record(struct options *options)
 		sigaction(SIGUSR1, &action, NULL);
 	if (code == EXIT_DONE)
 		code = record_processes(options);
-	for (size_t i = 0; i < own->n_conditions; i++)
+	for (size_t i = 0; i < own->n_conditions; i++) {
 		free(own->conditions[i].what);
+		hit_filter_free(own->conditions[i].filter);
+	}
 	free(own->conditions);
 	*own = (struct record_options){ 0 };
 	return code;
@@ -867,6 +1100,7 @@ const struct command command_record = {
 	.name = "record",
 	.help = &help_record,
 	.many_pids = true,
+	.takes_program = true,
 	.run = run_record,
 	.set_own = set_record_option,
 };

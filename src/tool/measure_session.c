@@ -582,7 +582,10 @@ static int finish_measuring(struct measure_session *s)
 
 	/* If this fails, the share that is reported is the share at the previous call. */
 	look_at_shares(s);
-	s->err = ocp_meter_detach(s->meter);
+	if (s->take)
+		s->err = s->before_detach(s->taker);
+	if (!s->err)
+		s->err = ocp_meter_detach(s->meter);
 	if (!s->err && has_records(s))
 		print_hits(s);
 	if (!s->err && meter_remained_foreign(s->meter)) {

@@ -37,6 +37,8 @@ struct measure_session {
 	 */
 	ocp_hit_fn take;
 	enum ending (*after_hits)(void *taker);
+	/* called before the meter is detached; returns 0 or a negative errno with a message */
+	int (*before_detach)(void *taker);
 	void *taker;
 	struct ocp_sample *last; /* the sample at the end of the last interval; NULL: none so far */
 	struct ocp_costs costs;

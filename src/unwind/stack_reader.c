@@ -32,6 +32,7 @@ struct stack_reader {
 	size_t n_pages;		   /* how many of `pages` are in use */
 	size_t next;		   /* the page that the next copy replaces */
 	struct cached_rule *cache; /* WALK_CACHE entries */
+	uint64_t *pointers;	   /* see stack_reader_pointers() */
 };
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -145,6 +146,7 @@ static uint32_t step_to_caller(struct stack_reader *reader, struct walk_process 
 		return WALK_TOO_DEEP;
 	va = rip - mapping->bias;
 	is_in_file = mapping->table != WALK_NO_TABLE && !(va >> 32);
+	reader->pointers[s->stack.n] = s->regs[WALK_RSP];
 	s->stack.frames[s->stack.n++] =
 		(is_in_file ? walk_frame_in_file(mapping->table, (uint32_t)va) : rip) |
 		(s->is_caller ? 0 : WALK_EXACT);
@@ -214,6 +216,11 @@ const struct walk_walked *stack_reader_walk_waiting(struct stack_reader *reader,
 	return walk_from_here(reader, memory, tgid);
 }
 
+const uint64_t *stack_reader_pointers(const struct stack_reader *reader)
+{
+	return reader->pointers;
+}
+
 /* ---- open and close ------------------------------------------------------------------------- */
 
 int stack_reader_open(struct ocp_ctx *ctx, struct stack_walker *walker, struct stack_reader **out)
@@ -225,7 +232,9 @@ int stack_reader_open(struct ocp_ctx *ctx, struct stack_walker *walker, struct s
 		reader->pages = calloc(PAGES, sizeof(*reader->pages));
 	if (reader)
 		reader->cache = calloc(WALK_CACHE, sizeof(*reader->cache));
-	if (!reader || !reader->pages || !reader->cache) {
+	if (reader)
+		reader->pointers = calloc(WALK_MAX_DEPTH, sizeof(*reader->pointers));
+	if (!reader || !reader->pages || !reader->cache || !reader->pointers) {
 		stack_reader_close(reader);
 		return ctx_no_memory(ctx);
 	}
@@ -240,5 +249,6 @@ void stack_reader_close(struct stack_reader *reader)
 		return;
 	free(reader->pages);
 	free(reader->cache);
+	free(reader->pointers);
 	free(reader);
 }

@@ -39,4 +39,10 @@ const struct walk_walked *stack_reader_walk_waiting(struct stack_reader *reader,
 						    const struct memory *memory, uint32_t tgid,
 						    uint64_t rsp, uint64_t rip);
 
+/*
+ * Return the stack pointer of each frame of the last walk, as many as the result has frames. The
+ * word below the pointer of a frame is the return address of the call that the frame has made.
+ */
+const uint64_t *stack_reader_pointers(const struct stack_reader *reader);
+
 #endif

@@ -1,6 +1,6 @@
 """Traces that are made up, for tests/record/write_trace: what a page or a file must then have is known.
 
-made_traces.py small|many|hostile|repeated ARG...: print such a trace for the driver."""
+made_traces.py small|many|hostile|hung|repeated ARG...: print such a trace for the driver."""
 
 import json
 import random
@@ -148,6 +148,26 @@ def hostile():
     return made
 
 
+def hung():
+    """A recording that ends while a request and calls have not ended; calls in them have."""
+    ms = 1000000
+    made = MadeTrace(end=START + 100 * ms)
+    made.track(PROCESS, 42, 0, "service")
+    main, other = made.track(THREAD, 42, 42, "main"), made.track(THREAD, 42, 43, "other")
+    requests = made.track(GROUP, 42, 0, "request_start,request_done")
+    unended = {"did not end": "no end was seen in the recording"}
+    made.add(SLICE, requests, "request_start,request_done", PAIR, 0, -1, id=41, **unended)
+    made.add(SLICE, requests, "request_start,request_done", PAIR, 10 * ms, 20 * ms, id=42)
+    made.add(SLICE, main, "Service.parse", CALL, 5 * ms, 3 * ms)
+    made.add(SLICE, main, "Service.inner", CALL, 9 * ms, -1, **unended)
+    made.add(SLICE, main, "Service.outer", CALL, 1 * ms, -1, **unended)
+    # A call that began earlier ends: the one that has not ended is in another row.
+    made.add(SLICE, other, "Fibre.a", CALL, 2 * ms, 20 * ms)
+    made.add(SLICE, other, "Fibre.b", CALL, 4 * ms, -1, **unended)
+    made.add(SLICE, other, "Fibre.c", CALL, 40 * ms, 20 * ms)
+    return made
+
+
 def repeated(times, memory):
     """One event, TIMES times."""
     made = MadeTrace(repeat=times, memory=memory)
@@ -156,7 +176,7 @@ def repeated(times, memory):
 
 
 def main():
-    made = {"small": small, "many": many, "hostile": hostile, "repeated": repeated}[sys.argv[1]](*map(int, sys.argv[2:]))
+    made = {"small": small, "many": many, "hostile": hostile, "hung": hung, "repeated": repeated}[sys.argv[1]](*map(int, sys.argv[2:]))
     sys.stdout.buffer.write(made.json().encode("utf-8", "surrogateescape"))
 
 

@@ -3,8 +3,8 @@
 # the books of the programs.
 #
 # needs: fixtures ocaml
-# ocaml5: test_pairs_by_thread test_pairs_by_key test_calls test_collector test_story
-# takes: 40 s
+# ocaml5: test_fibres_that_move test_fibres_in_domains test_children test_pairs_by_thread test_pairs_by_key test_calls test_collector test_story test_what_has_not_ended test_what_has_not_ended_yet
+# takes: 50 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/calls_lib.sh"
@@ -144,6 +144,77 @@ test_calls() {
 	PY
 }
 
+# Fibres that take turns within a pair go on in any of four domains (on OCaml 4: of four threads), and some skip their stops.
+test_fibres_that_move() {
+	start_target "$O/tests/ocaml/skipping" 40 4 turns
+	await_line ready
+	record_work --time turn_start,turn_stop --key arg0 --print turn_start --json --no-waits --hz 0
+	check_totals
+	check_trace <<-'PY'
+		line, = [line for line in books if line.startswith("pair turn_start ")]
+		book = {name: int(value) for name, value in (word.split("=") for word in line.split()[3:])}
+		(count, total), = sql("select count(*), sum(ns) from slices where name = 'turn_start,turn_stop'")
+		assert count == book["count"] > 300 and book["within_ns"] <= total <= book["around_ns"], (count, total, book)
+		(unended,), = sql("select count(*) from unended where name = 'turn_start,turn_stop'")
+		assert unended == book["open"] == totals["pairs"][0]["open"], (unended, book)
+		(starts,), = sql("select count(*) from instants where name = 'turn_start'")
+		assert starts == count + unended + book["orphan_starts"], (starts, count, unended, book)
+		# Each start is in the thread that its slice names.
+		threads = {(thread, ns): json.loads(args)["id"] for thread, ns, args in sql("select thread, ns, args from instants where name = 'turn_start'")}
+		begun = [json.loads(args) for args, in sql("select args from slices where name = 'turn_start,turn_stop'")]
+		assert {(args["on thread"], args["id"]) for args in begun} <= {(thread, number) for (thread, _), number in threads.items()}
+	PY
+}
+
+# Four workers, on OCaml 5 every second one in a domain of its own, with four fibres each: exceptions skip stops.
+test_fibres_in_domains() {
+	start_target "$O/tests/ocaml/skipping" 10 4
+	await_line ready
+	record_work --time nest_start,nest_stop --time visit_start,visit_stop --key none --json --no-waits --hz 0
+	check_totals
+	check_trace <<-'PY'
+		for pair in totals["pairs"]:
+		    if not pair.get("stop"):
+		        continue
+		    name = f"{pair['start']},{pair['stop']}"
+		    (count, threads), = sql("select count(*), count(distinct coalesce(thread, -1)) from slices where name = ?", name)
+		    (unended,), = sql("select count(*) from unended where name = ?", name)
+		    assert count == pair["count"] > 100 and threads == 4, (name, count, threads)
+		    assert unended == pair["open"] and pair["starts"] == count + unended + pair["orphan_starts"], (pair, unended)
+		    book, = [line for line in books if line.startswith(f"pair {pair['start']} ")]
+		    hits, = [line for line in books if line.startswith(f"probe {pair['start']} ")]
+		    assert pair["starts"] == int(hits.split("=")[1]), (pair, hits)
+	PY
+}
+
+# A program that forks: with --children, hits and calls are on the tracks of the process that made them.
+test_children() {
+	start_target "$O/tests/ocaml/forking" 5 200
+	await_line ready
+	start_recording -o "$TMP/trace" --children --print work --time fn:Forking.pass --json --no-waits --hz 0
+	tell go
+	await_line "done"
+	tell again
+	await_line "done again"
+	stop_recording
+	read_trace "$TMP/trace"
+	check_totals
+	check_trace "$TARGET" <<-'PY'
+		hits = dict(sql("select pid, count(*) from instants where name = 'work' group by 1"))
+		parent = int(words[0])
+		# The parent has passed twice, and forked five children each time.
+		assert hits.pop(parent) == 400 and list(hits.values()) == [200] * 10, hits
+		calls = dict(sql("select pid, count(*) from slices where name = 'Forking.pass' group by 1"))
+		assert calls.pop(parent) == 2 and calls == dict.fromkeys(hits, 1), calls
+		# Each hit is in a call of its own process.
+		(within,), = sql("select count(*) from instants i join slices s on s.name = 'Forking.pass' and s.pid = i.pid and s.thread = i.thread "
+		                 "and i.ns between s.begin_ns and s.begin_ns + s.ns where i.name = 'work'")
+		assert within == 400 + 2000, within
+		processes = dict(sql("select pid, name from tracks where parent is null and pid is not null and tid is null"))
+		assert len(processes) == 11 and processes[parent] == "forking", processes
+	PY
+}
+
 # Phases of the collector are recorded without a request.
 test_collector() {
 	start_target "$O/tests/ocaml/story" 20
@@ -162,6 +233,169 @@ test_collector() {
 		((smallest, largest),) = sql("select min(value), max(value) from counters where track = 'minor collections'")
 		assert largest - smallest <= len(pauses), (smallest, largest, len(pauses))
 	PY
+}
+
+# ---- what has not ended -----------------------------------------------------------------------
+
+# Slices without an end are those that the program says are open: no call that an exception has ended, no request that is done.
+check_unended() {
+	check_trace <<-'PY'
+		import collections
+		open_ones = collections.defaultdict(list)
+		for line in books:
+		    if line.startswith("open "):
+		        name, number, tid, before, behind = line.split()[1:]
+		        open_ones[name, None if "," in name and "request" in name else int(tid)].append((int(before), int(behind), int(number)))
+		# The main thread was in the first call before the recording began.
+		(key, calls), = [(key, calls) for key, calls in open_ones.items() if key[0] == "Unended.obeys"]
+		calls.remove(min(calls))
+		found = collections.defaultdict(list)
+		for name, thread, begin, depth, args in sql("select name, thread, begin_ns, depth, args from unended"):
+		    found[name, thread].append((begin, json.loads(args)))
+		assert {key: len(list_) for key, list_ in found.items()} == {key: len(list_) for key, list_ in open_ones.items()}, (found, open_ones)
+		for key, list_ in open_ones.items():
+		    for (before, behind, number), (begin, args) in zip(sorted(list_), sorted(found[key], key=lambda one: one[0])):
+		        assert before <= begin <= behind, (key, before, begin, behind)
+		        assert args.pop("did not end") == "no end was seen in the recording", args
+		        if "," in key[0]:
+		            assert args["id"] == number, (key, args, number)
+		        if key[1] is None:
+		            assert "on thread" in args and "on thread at request_done" not in args, args
+		assert sum(map(len, found.values())) == len(sql("select * from unended")) > 25, found
+		# The tool counts pairs in the same way. It cannot tell which calls exceptions have ended.
+		for pair in totals["pairs"] if totals else []:
+		    if pair.get("stop"):
+		        number = sum(len(list_) for (name, _), list_ in found.items() if name == f"{pair['start']},{pair['stop']}")
+		        assert number == pair["open"], (number, pair)
+	PY
+}
+
+UNENDED=(--time request_start,request_done --time enter,leave --time fn:Unended.descends --time fn:Unended.escapes --time fn:Unended.suspends
+	--time fn:Unended.obeys)
+
+test_what_has_not_ended() {
+	start_target "$O/tests/ocaml/unended" 4
+	await_line ready
+	start_recording -o "$TMP/trace" --html "$TMP/page.html" "${UNENDED[@]}" --json
+	tell begin
+	await_line end
+	stop_recording
+	read_trace "$TMP/trace"
+	check_unended
+	holds "$ROOT/tests/record/read_page" "$TMP/page.html" "$TMP/page"
+	holds "$ROOT/tests/record/same_traces" "$TMP/db" "$TMP/page"
+	finds -Ex "ocaml-probes: $TMP/trace: written: [0-9]+ events \($(query 'select count(*) from unended') without an end\) of .*" "$TMP/err" ||
+		fail "$(<"$TMP/err")"
+}
+
+# A flight recorder writes what is open when it writes the file. When it has ended, it stands in later files as what it was.
+test_what_has_not_ended_yet() {
+	start_target "$O/tests/ocaml/unended" 3
+	await_line ready
+	start_recording -o "$TMP/flight" --last 1h "${UNENDED[@]}"
+	tell begin
+	await_line end
+	kill -USR1 "$RECORDING"
+	wait_for '[[ -e $TMP/flight-1 ]]'
+	read_trace "$TMP/flight-1"
+	check_unended
+	tell finish
+	await_line finished
+	kill -USR1 "$RECORDING"
+	wait_for '[[ -e $TMP/flight-2 ]]'
+	stop_recording
+	read_trace "$TMP/flight-2"
+	# Two of the calls in which the main thread is, and no other one. Fibres of OCaml 5 leave calls that exceptions have ended, as the
+	# manual says.
+	check_trace "$(ocamlopt -version)" <<-'PY'
+		unended = dict(sql("select name, count(*) from unended group by 1"))
+		if words[0].startswith("5."):
+		    unended.pop("Unended.escapes", None)
+		assert unended == {"Unended.obeys": 2}, sql("select * from unended")
+		ended = dict(sql("select name, count(*) from slices where category in ('pair', 'function') group by 1"))
+		open_ones = [line.split()[1] for line in books if line.startswith("open ")]
+		# 20 requests were done before; the fibres before the last one have ended on OCaml 4.
+		assert ended["request_start,request_done"] == 20 + open_ones.count("request_start,request_done") == 30, ended
+		assert ended["enter,leave"] == open_ones.count("enter,leave"), ended
+		assert ended["Unended.descends"] == open_ones.count("Unended.descends"), ended
+		assert ended["Unended.suspends"] == 3 * 3, ended
+	PY
+}
+
+# ---- commands ---------------------------------------------------------------------------------
+
+# Run `record WORD...` and return its status. What a command prints is in $TMP/said, the JSON of the tool in $TMP/totals.
+record_command() { # INPUT WORD...
+	local status=0
+	printf "$1" | "$TOOL" record --budget none "${@:2}" >"$TMP/all" 2>"$TMP/err" || status=$?
+	grep -v '^{"version":' "$TMP/all" >"$TMP/said" || :
+	grep '^{"version":' "$TMP/all" >"$TMP/totals" || :
+	return "$status"
+}
+
+# A program is recorded from the first instruction of its code to its end.
+test_program() {
+	need_counting
+	need_command protoc python3
+	record_command 'go\n\n' --time request_start,request_stop --key id --print request_start --json -o "$TMP/trace" --html "$TMP/page.html" \
+		-- "$O/tests/ocaml/requests" 200 || fail "status $?: $(<"$TMP/err")"
+	read_trace "$TMP/trace"
+	holds python3 - "$TMP/db" "$TMP/said" "$TMP/totals" <<-'PY' || fail "$(<"$TMP/err")"
+		import json, sqlite3, sys
+		db = sqlite3.connect(sys.argv[1])
+		books = dict(line.strip().split("=") for line in open(sys.argv[2], errors="replace") if line.count("=") == 1)
+		(pairs, total), = db.execute("select count(*), sum(ns) from slices where name = 'request_start,request_stop'")
+		(starts,), = db.execute("select count(*) from instants where name = 'request_start'")
+		assert pairs == int(books["pairs"]) > 100 and starts == int(books["starts"]), (pairs, starts, books)
+		pair, = [pair for pair in json.loads(open(sys.argv[3]).read())["pairs"] if pair["start"] == "request_start"]
+		assert (pairs, total) == (pair["count"], pair["sum_ns"]), (pairs, total, pair)
+		# The waits are those of this program, whose name is known.
+		assert {name for name, in db.execute("select name from tracks where parent is null and pid is not null and tid is null")} == {"requests"}
+		assert db.execute("select count(*) from slices where category = 'wait'").fetchone()[0]
+	PY
+	# The only call of this function begins when the program begins.
+	record_command 'quit\n' --time fn:Unended.obeys --json -o "$TMP/trace" -- "$O/tests/ocaml/unended" 1 || fail "status $?: $(<"$TMP/err")"
+	read_trace "$TMP/trace"
+	eq "$(query "select count(*) from slices where name = 'Unended.obeys'")" 1 "calls of obeys"
+	finds '^ocaml-probes: .*/trace: written: ' "$TMP/err" || fail "$(<"$TMP/err")"
+}
+
+# The exit status is that of the program. A program that cannot be started or recorded does not run.
+test_status_of_program() {
+	local status=0 pid
+	need_counting
+	# With a command beside it, the process is recorded while the command runs.
+	start_reborn
+	record_command '' -pid "$TARGET" --print work -o "$TMP/trace" -- bash -c "exec 7>/proc/$TARGET/fd/0; echo go 4 >&7
+		until grep -qx 'passed 4' '$(output_of)'; do sleep 0.02; done; exit 3" || status=$?
+	eq "$status" 3 "status of a command that fails: $(<"$TMP/err")"
+	read_trace "$TMP/trace"
+	eq "$(count_of work)" 4 "hits while the command ran"
+	# A program that fails, and one that a signal kills.
+	status=0
+	record_command '' --time fn:Unended.obeys -o "$TMP/trace" -- "$O/tests/ocaml/unended" || status=$?
+	eq "$status" 2 "status of a program that fails: $(<"$TMP/err")"
+	status=0
+	record_command '' -o "$TMP/trace" -- "$TMP/no_program" || status=$?
+	eq "$status $(head -1 "$TMP/err")" "2 ocaml-probes: $TMP/no_program: cannot be run: No such file or directory" "no program"
+	status=0
+	record_command '' -o "$TMP/trace" -- no-such-program-at-all || status=$?
+	eq "$status $(head -1 "$TMP/err")" "127 ocaml-probes: no-such-program-at-all: No such file or directory" "no program in PATH"
+	status=0
+	record_command 'go 1\n' --print nothing -o "$TMP/trace" -- "$O/tests/ocaml/reborn" || status=$?
+	eq "$status $(<"$TMP/said")" "2 " "the program did not run: $(<"$TMP/err")"
+	# A program that runs longer than it is recorded goes on.
+	mkfifo "$TMP/input"
+	exec 8<>"$TMP/input"
+	"$TOOL" record --budget none --print work --for 100ms -o "$TMP/trace" -- "$O/tests/ocaml/reborn" <&8 >"$TMP/said" 2>"$TMP/err" ||
+		fail "status $?: $(<"$TMP/err")"
+	pid=$(sed -n 's/^ocaml-probes: pid \([0-9]*\) continues to run$/\1/p' "$TMP/err")
+	[[ $(readlink "/proc/$pid/exe") = */reborn ]] || fail "the program does not run: $(<"$TMP/err")"
+	echo 'go 2' >&8
+	wait_for 'has_line "$TMP/said" "passed 2"'
+	echo quit >&8
+	wait_for '[[ ! -e /proc/$pid/exe ]]'
+	exec 8>&-
 }
 
 # ---- waits ------------------------------------------------------------------------------------
@@ -253,6 +487,11 @@ pass() { # N
 	await_line "passed $1"
 }
 
+query() { # SQL
+	python3 -c 'import sqlite3, sys
+print(sqlite3.connect(sys.argv[1]).execute(sys.argv[2]).fetchone()[0])' "$TMP/db" "$1"
+}
+
 count_of() { # NAME
 	python3 -c 'import sqlite3, sys
 print(sqlite3.connect(sys.argv[1]).execute("select count(*) from instants where name = ?", sys.argv[2:]).fetchone()[0])' "$TMP/db" "$1"
@@ -325,6 +564,37 @@ test_other_conditions() {
 	check_trace <<<'assert sql("select count(*) from slices where name = ?", "Story.compute") == [(3,)]'
 }
 
+# Only hits that a filter accepts hold the condition: as many as those whose recorded arguments satisfy it.
+test_condition_with_filter() {
+	start_target "$O/tests/ocaml/requests" 60
+	await_line ready
+	start_recording -o "$TMP/flight" --print 'request_start' --when 'hit request_start if meth = "POST" && (id > 10 || name ^= "request 3")' \
+		--when 'hit request_start if id < 0' --last 1h --no-waits --hz 0
+	tell go
+	await_line end
+	wait_for '[[ -e $TMP/flight-1 ]]'
+	stop_recording
+	read_trace "$TMP/flight-1"
+	check_trace "$(<"$TMP/err")" <<-'PY'
+		import re
+		hits = [json.loads(args) for args, in sql("select args from instants where name = 'request_start'")]
+		wanted = [hit for hit in hits if hit["meth"] == "POST" and (hit["id"] > 10 or hit["name"].startswith("request 3"))]
+		held = int(re.search(r"1 file written; a condition held (\d+) times", words[0])[1])
+		assert held == len(wanted) > 10 and len(wanted) < len(hits) / 2, (held, len(wanted), len(hits))
+		assert any(hit["id"] == 3 for hit in wanted) and "warning: --when" not in words[0], words[0]
+		assert sql("select count(*) from instants where name like '%since%' or name like '%hit request_start if meth%'") == [(1,)]
+	PY
+	# A comparison with a literal of another type has no answer. This is said once.
+	start_target "$O/tests/ocaml/requests" 20
+	await_line ready
+	start_recording -o "$TMP/other" --when 'hit request_start if meth > 5' --no-waits --hz 0
+	tell go
+	await_line end
+	stop_recording
+	eq "$(grep -c "^ocaml-probes: warning: --when 'hit request_start if meth > 5': an argument of a hit has another type" "$TMP/err")" 1 "warnings"
+	finds '^ocaml-probes: 0 files written; a condition held 0 times$' <"$TMP/err" || fail "$(<"$TMP/err")"
+}
+
 # What was planned when the recorder ends is written.
 test_end_of_the_process() {
 	start_reborn
@@ -394,11 +664,11 @@ test_memory() {
 	holds python3 - "$TMP/db" "$TMP/err" <<-'PY' || fail "$(<"$TMP/err")"
 		import re, sqlite3, sys
 		db = sqlite3.connect(sys.argv[1])
-		written, dropped, lost = map(int, re.search(r"written: (\d+) events of [0-9.]+ s, (\d+) dropped, (\d+) lost", open(sys.argv[2]).read()).groups())
-		there = sum(db.execute(f"select count(*) from {table}").fetchone()[0] for table in ("slices", "instants", "counters"))
-		# One instant tells of the recording itself.
-		assert there == written + 1 > 1000 and dropped > 0, (there, written, dropped, lost)
-		(said,), = db.execute("select name from instants where track = 'ocaml-probes'")
+		written, dropped, lost = map(int, re.search(r"written: (\d+) events \(1000 without an end\) of [0-9.]+ s, (\d+) dropped, (\d+) lost", open(sys.argv[2]).read()).groups())
+		there = sum(db.execute(f"select count(*) from {table}").fetchone()[0] for table in ("slices", "instants", "counters", "unended"))
+		# Two instants tell of the recording itself and of its end.
+		assert there == written + 2 > 1000 and dropped > 0, (there, written, dropped, lost)
+		(said,), = db.execute("select name from instants where track = 'ocaml-probes' and name like 'recorded by %'")
 		assert f"lost: {lost} " in said and f"dropped: {dropped} " in said, said
 		# The newest events are the ones that are there.
 		(first, last), = db.execute("select min(json_extract(args, '$.id')), max(json_extract(args, '$.id')) from slices where category = 'pair'")
@@ -433,13 +703,18 @@ test_mistakes() {
 	local pid
 	start_reborn
 	pid=$TARGET
-	check_error 2 '^ocaml-probes: record: -pid or --exe is required$' -o "$TMP/trace"
+	check_error 2 '^ocaml-probes: record: -pid, --exe or -- COMMAND is required$' -o "$TMP/trace"
+	check_error 2 '^ocaml-probes: record: --exe and a command are mutually exclusive$' --exe /bin/true -o "$TMP/trace" -- true
+	check_error 2 "record: --for and a command are mutually exclusive: recording the processes ends when 'true' has ended" "$pid" --for 1s -o "$TMP/trace" -- true
 	check_error 2 '^ocaml-probes: record: -o FILE or --html FILE is required$' "$pid"
 	check_error 2 "^ocaml-probes: record: --when 'slow 3ms': not 'slower START,STOP TIME'" "$pid" -o "$TMP/trace" --when 'slow 3ms'
 	check_error 2 "record: --when 'slower work,worked 3': not" "$pid" -o "$TMP/trace" --when 'slower work,worked 3'
 	check_error 2 "record: --when 'pause': not" "$pid" -o "$TMP/trace" --when 'pause'
 	check_error 2 "record: --when 'hit wor.*': not" "$pid" -o "$TMP/trace" --when 'hit wor.*'
 	check_error 2 "record: --when 'hit work,worked': not" "$pid" -o "$TMP/trace" --when 'hit work,worked'
+	check_error 2 "record: --when 'hit work unless x': not" "$pid" -o "$TMP/trace" --when 'hit work unless x'
+	check_error 2 "record: --when 'hit work if': not" "$pid" -o "$TMP/trace" --when 'hit work if'
+	check_error 2 "record: --when 'hit work if arg0 >': filter arg0 >: column 7: a number or a string" "$pid" -o "$TMP/trace" --when 'hit work if arg0 >'
 	check_error 2 "record: --when 'slower fn:Reborn.* 1s': not" "$pid" -o "$TMP/trace" --when 'slower fn:Reborn.* 1s'
 	check_error 2 "record: --when 'slower work 1s': not" "$pid" -o "$TMP/trace" --when 'slower work 1s'
 	check_error 2 "record: --last '2h': not a time such as 500ms or 10s" "$pid" -o "$TMP/trace" --last 2h
@@ -448,6 +723,8 @@ test_mistakes() {
 	check_error 2 'record: --files needs --when or --last' "$pid" -o "$TMP/trace" --files 3
 	check_error 2 "record: --hz '-1': not a number" "$pid" -o "$TMP/trace" --hz=-1
 	need_counting
+	check_error 2 "probe 'work': it has 0 arguments, and no arg3$" "$pid" -o "$TMP/trace" --when 'hit work if arg3 = 1'
+	check_error 2 "probe 'work': it has no argument 'rid'" "$pid" -o "$TMP/trace" --when 'hit work if rid = 1'
 	check_error 2 "probe 'nothing': no such probe" "$pid" -o "$TMP/trace" --print nothing
 	check_error 2 "$TMP/no/trace: No such file or directory" "$pid" -o "$TMP/no/trace" --for 10ms
 	[[ ! -e $TMP/trace ]] || fail "a file was written"

@@ -7,7 +7,7 @@ import sys
 import time
 
 from made_traces import (CALL, CATEGORIES, COUNTER, GC, GROUP, INSTANT, MadeTrace, PAIR, PROBE, PROCESS, SAMPLE, SAMPLES, SLICE, START,
-                         THREAD, WAIT, many, small)
+                         THREAD, WAIT, hung, many, small)
 from web_lib import CONTRAST, OUTSIDE, Page, TMP, equal, wait_for
 
 NEAR = 1.5  # pixels
@@ -180,6 +180,35 @@ def shown(page):
     for key in ("ArrowDown", "ArrowRight", "Enter", "w", "Escape"):
         page.press(key)
     equal(page.box(), None, "chosen of nothing")
+
+
+def unended(page):
+    """Slices without an end last until the end of the recording, say so, and are no part of sums."""
+    page.open(hung())
+    equal(page.js("return document.querySelector('#tiles dd').textContent"), "100\u00a0ms", "duration")
+    found = {}
+    since, until = page.shown()
+    scale = page.width() / (until - since)
+    for fields, box, text, args, _ in (event for row in walk(page) for event in row):
+        begin, length = number(fields["Begins"]), number(fields["Duration"])
+        assert abs(box["x"] - (begin - since) * scale) < NEAR and abs(box["width"] - length * scale) < NEAR, (fields, box)
+        if args.get("did not end"):
+            equal(args["did not end"], "no end was seen in the recording", "argument")
+            equal(fields["Ends"], "Not in the recording", "end")
+            assert fields["Duration"].endswith(" until the end of the recording"), fields
+            assert " — did not end in the recording, open for " in text, text
+            found[text.split(" — ")[0]] = (begin, length)
+        else:
+            assert "did not end" not in text and fields["Ends"] != "Not in the recording", (text, fields)
+    ms = 1000000
+    equal(found, {"request_start,request_done": (0, 100 * ms), "Service.inner": (9 * ms, 91 * ms), "Service.outer": (1 * ms, 99 * ms),
+                  "Fibre.b": (4 * ms, 96 * ms)}, "slices without an end")
+    rows = page.js("""return Object.fromEntries([...document.querySelectorAll("#names tr")].map((row) =>
+        [row.querySelector("th").textContent, [2, 3, 4, 5].map((i) => row.cells[i].textContent)]))""")
+    equal(rows["Service.outer"], ["0 and 1 without an end", "", "", ""], "sums of one that has not ended")
+    equal(rows["request_start,request_done"], ["1 and 1 without an end"] + ["20\u00a0ms"] * 3, "sums of both")
+    page.search("request_start")
+    assert page.text("#matches").startswith("2 events found, 20\u00a0ms in all"), page.text("#matches")
 
 
 def walk(page):
@@ -543,7 +572,7 @@ def of_many(page):
 def main():
     driver, name = sys.argv[1:]
     page = TracePage(driver, "--force-prefers-reduced-motion")
-    for test in {"used": (shown, chosen, clicked, searched), "zoomed": (zoomed, crowded), "looks": (looks, hostile), "many": (of_many,)}[name]:
+    for test in {"used": (shown, unended, chosen, clicked, searched), "zoomed": (zoomed, crowded), "looks": (looks, hostile), "many": (of_many,)}[name]:
         test(page)
         print(f"# {test.__name__}: done")
     page.end()

@@ -45,13 +45,14 @@ page_says() { # FILE MEMBER
 test_same_as_perfetto() {
 	need_command protoc
 	local trace form
-	for trace in small hostile "many 2000"; do
+	for trace in small hostile hung "many 2000"; do
 		for form in pftrace html; do
 			# shellcheck disable=SC2086 # words are meant
 			made $trace | "$DRIVER" "$form" >"$TMP/made.$form"
 		done
 		same "$TMP/made"
 		[[ $trace != small ]] || eq "$(head -3 "$TMP/made.same" | xargs)" "slices: 15 instants: 6 counters: 5" "events"
+		[[ $trace != hung ]] || eq "$(head -4 "$TMP/made.same" | xargs)" "slices: 4 instants: 0 counters: 0 unended: 4" "events without an end"
 		[[ $trace != hostile ]] || eq "$(head -3 "$TMP/made.same" | xargs)" "slices: 17 instants: 12 counters: 6" "hostile events"
 	done
 	eq "$(page_says "$TMP/made.html" n)" 2000 "events of many"
@@ -126,7 +127,7 @@ test_both_files_of_a_run() {
 	tell go
 	await_line end
 	end_recording
-	finds -Ex "ocaml-probes: $TMP/run.html: written: [0-9]+ events of [0-9.]+ s, 0 dropped, 0 lost; a browser opens it" "$TMP/recording.err"
+	finds -Ex "ocaml-probes: $TMP/run.html: written: [0-9]+ events \([0-9]+ without an end\) of [0-9.]+ s, 0 dropped, 0 lost; a browser opens it" "$TMP/recording.err"
 	same "$TMP/run"
 	holds python3 - "$TMP/run.page" "$(output_of)" <<'PY'
 import json, sqlite3, sys

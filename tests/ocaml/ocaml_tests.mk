@@ -108,15 +108,16 @@ $(ocaml_out)/leaking: tests/ocaml/service/service.ml $(ocaml_stamp) $(O)/ocaml-p
 		$(ocaml_with_probes),ocaml-probes.memprof $(ocaml_converting) service.ml -o $@
 
 # The programs that measure themselves have C beside their OCaml: pairs, pairs_nopie, pairs_bare, skipping, slow,
-# story and moved.
-pairs_programs := $(addprefix $(ocaml_out)/,pairs pairs_nopie pairs_bare skipping slow story moved)
+# story, moved and unended.
+pairs_programs := $(addprefix $(ocaml_out)/,pairs pairs_nopie pairs_bare skipping slow story moved unended)
 ocaml-tests: $(pairs_programs)
-$(ocaml_out)/pairs $(ocaml_out)/skipping $(ocaml_out)/slow $(ocaml_out)/story $(ocaml_out)/moved: pairs_flags := $(ocaml_with_probes) $(ocaml_converting)
+$(ocaml_out)/pairs $(ocaml_out)/skipping $(ocaml_out)/slow $(ocaml_out)/story $(ocaml_out)/moved $(ocaml_out)/unended: pairs_flags := $(ocaml_with_probes) $(ocaml_converting)
 $(pairs_programs): pairs_modules := pairs.ml
 $(ocaml_out)/skipping: pairs_modules := fibres.ml skipping.ml
 $(ocaml_out)/moved: pairs_modules := fibres.ml moved.ml
 $(ocaml_out)/slow: pairs_modules := slow.ml
 $(ocaml_out)/story: pairs_modules := story.ml
+$(ocaml_out)/unended: pairs_modules := fibres.ml unended.ml
 $(ocaml_out)/pairs_nopie: pairs_flags := $(ocaml_with_probes) $(ocaml_converting) -ccopt -no-pie
 $(ocaml_out)/pairs_bare: pairs_flags = -package threads.posix -ppx '$(ocaml_out)/no_probes_ppx --as-ppx'
 $(ocaml_out)/pairs_bare: $(ocaml_out)/no_probes_ppx

@@ -8,6 +8,8 @@
  *	names	text...
  *	stacks	[name, text]...; null: a stack that is not known
  *	events	[kind, track, name, category, begin, duration or value, stack, [name, value...]]...
+ *		A slice with the duration -1 has not ended.
+ *	end	when the recording ended (CLOCK_MONOTONIC); 0 or missing: not known
  *	repeat	how often the events occur, each time one nanosecond later
  *
  * An integer, a real or a string is an argument of this type.
@@ -105,7 +107,8 @@ static void add_event(struct trace *trace, struct json_object *from, int64_t lat
 		.name = (uint32_t)number_at(from, 2),
 		.category = (enum trace_category)number_at(from, 3),
 		.begin_ns = number_at(from, 4) + later_ns,
-		.duration_ns = number_at(from, 5),
+		.duration_ns = number_at(from, 5) < 0 ? 0 : number_at(from, 5),
+		.is_open = number_at(from, 0) == TRACE_SLICE && number_at(from, 5) < 0,
 		.value = number_at(from, 5),
 		.stack = (uint64_t)number_at(from, 6),
 		.args = args,
@@ -119,6 +122,18 @@ static void add_events(struct trace *trace, struct json_object *events, int64_t 
 {
 	for (size_t i = 0; i < json_object_array_length(events); i++)
 		add_event(trace, json_object_array_get_idx(events, i), later_ns);
+}
+
+static uint64_t count_open(struct json_object *events)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < json_object_array_length(events); i++) {
+		struct json_object *event = json_object_array_get_idx(events, i);
+
+		n += number_at(event, 0) == TRACE_SLICE && number_at(event, 5) < 0;
+	}
+	return n;
 }
 
 static struct json_object *read_json(void)
@@ -147,6 +162,7 @@ int main(int argc, char **argv)
 		.n_lost = (uint64_t)json_object_get_int64(member(json, "lost")),
 		.since_ns = json_object_get_int64(member(json, "since")),
 	};
+	struct json_object *end;
 	struct trace *trace;
 	uint32_t number;
 	int status;
@@ -161,6 +177,9 @@ int main(int argc, char **argv)
 	for (int64_t i = 0; i < json_object_get_int64(member(json, "repeat")); i++)
 		add_events(trace, member(json, "events"), i);
 	source.trace = trace;
+	source.n_open = count_open(member(json, "events"));
+	if (json_object_object_get_ex(json, "end", &end))
+		source.end_ns = json_object_get_int64(end);
 	status = strcmp(argv[1], "html") == 0 ? timeline_page_write(ctx, &source, stdout)
 					      : perfetto_write(ctx, &source, stdout);
 	if (status)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include "args_test.skel.h"
 #include "measure/args/filter.h"
+#include "measure/hit_filter.h"
 #include "measure/args/operand.h"
 #include "measure/args/value.h"
 #include "unit.h"
@@ -162,6 +163,21 @@ const char *hit_value(uint64_t value)
 	return hit("8@%rax");
 }
 
+/* A filter that is evaluated for the record of the last hit must decide as the BPF program has. */
+static void check_filter_of_record(const char *text)
+{
+	const struct ocp_hit recorded = { .n_args = args_hit.record.n_args,
+					  .record = &args_hit.record,
+					  .arg_names = "" };
+	struct hit_filter *filter;
+	bool is_unsure = false;
+
+	assert_int_equal(hit_filter_parse(bpf.ctx, text, &filter), 0);
+	assert_int_equal(hit_filter_matches(filter, &recorded, &is_unsure), hit_results()->matches);
+	assert_int_equal(is_unsure, hit_results()->mismatch != 0);
+	hit_filter_free(filter);
+}
+
 bool hit_matches(const char *operands, const char *filter)
 {
 	struct filter compiled;
@@ -174,5 +190,6 @@ bool hit_matches(const char *operands, const char *filter)
 	assert_int_equal(err, 0);
 	args_hit.filter = compiled;
 	hit(operands);
+	check_filter_of_record(filter);
 	return hit_results()->matches;
 }

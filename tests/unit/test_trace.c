@@ -121,6 +121,57 @@ TEST(the_newest_events_are_kept)
 	ocp_ctx_free(ctx);
 }
 
+/* Return the number of events, which must be the newest ones before event number NEXT. */
+static uint64_t check_all(const struct trace *trace, uint64_t next)
+{
+	uint64_t i = trace_dropped(trace);
+	struct trace_arg args[TRACE_MAX_ARGS];
+	size_t place = TRACE_START;
+
+	for (; trace_next(trace, &place); i++) {
+		struct trace_event event;
+
+		trace_read(trace, place, args, &event);
+		check_numbered(&event, i);
+	}
+	assert_int_equal(i, next);
+	assert_int_equal(trace_event_count(trace), next - trace_dropped(trace));
+	return trace_event_count(trace);
+}
+
+/* Events for one file are removed at each place of the buffer, few of them and more than fit. */
+TEST(events_for_one_file_are_removed)
+{
+	static const uint64_t added[] = { 0, 1, 40, 3000, 30000 };
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	uint64_t n_emptied = 0;
+
+	for (uint64_t round = 0; round < 60; round++) {
+		struct trace *trace = new_trace(ctx, 0);
+		const uint32_t track = thread_number(trace, 1, 2, "thread", 1);
+		const uint32_t name = name_number(trace, "name");
+		const uint64_t n_before = round / 5 * 1117, n = added[round % 5];
+		struct trace_mark mark;
+		uint64_t i = 0;
+
+		for (; i < n_before; i++)
+			add_numbered(trace, track, name, i);
+		mark = trace_mark(trace);
+		for (; i < n_before + n; i++)
+			add_numbered(trace, track, name, i);
+		check_all(trace, i);
+		trace_rewind(trace, &mark);
+		n_emptied += check_all(trace, n_before) == 0;
+		for (i = n_before; i < n_before + 6000; i++)
+			add_numbered(trace, track, name, i);
+		check_all(trace, i);
+		trace_free(trace);
+	}
+	/* The first ones, and those where more was added than fits. */
+	assert_int_equal(n_emptied, 5 + 11);
+	ocp_ctx_free(ctx);
+}
+
 TEST(events_that_are_too_large)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();

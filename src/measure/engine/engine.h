@@ -33,6 +33,7 @@
 #include "ocaml_probes_measure.h"
 
 struct site;
+struct slow_start;
 struct stack_store;
 struct stack_walker;
 struct stored_stack;
@@ -279,6 +280,25 @@ struct engine_stacks {
 	struct measure_walk_costs costs;
 };
 
+/* A pair or a call that has begun and not ended. */
+struct engine_open {
+	uint32_t pair;
+	bool is_call;
+	/* as in struct slow_key (bpf/measure_slower.h), whose `pair` has SLOW_CALL for calls */
+	uint32_t owner;
+	uint64_t value;
+	uint64_t ns;		   /* when it began (CLOCK_MONOTONIC) */
+	struct slow_start *record; /* what was kept of the start */
+};
+
+struct engine_opens {
+	struct engine_open *list;
+	size_t n;
+	uint64_t n_unkept; /* those whose start was not kept, which are not in the list */
+};
+
+void engine_opens_free(struct engine_opens *opens);
+
 struct engine;
 
 /*
@@ -360,6 +380,12 @@ struct engine_ops {
 	 * next call, because older records may still appear.
 	 */
 	int (*print)(struct engine *engine, bool all, engine_print_fn fn, void *data);
+	/*
+	 * Set OPENS to the pairs and calls that have begun and not ended. Calls that an exception
+	 * has ended are included. NULL: the engine cannot say this. Call this only if the spec has
+	 * has_slower. The caller calls engine_opens_free(), also on failure.
+	 */
+	int (*read_open)(struct engine *engine, struct engine_opens *opens);
 	int (*detach)(struct engine *engine);
 	void (*close)(struct engine *engine);
 

@@ -727,7 +727,9 @@ static int load_measure_object(struct engine *engine, const struct engine_spec *
 static int write_roles(struct engine *engine, const struct engine_spec *spec)
 {
 	engine->is_stop = calloc(spec->n_roles + 1, sizeof(*engine->is_stop));
-	if (!engine->is_stop)
+	engine->role_pairs = calloc(spec->n_roles + 1, sizeof(*engine->role_pairs));
+	engine->if_confirmed = calloc(spec->request.n_pairs + 1, sizeof(*engine->if_confirmed));
+	if (!engine->is_stop || !engine->role_pairs || !engine->if_confirmed)
 		return ctx_no_memory(engine->ctx);
 	for (__u32 i = 0; i < spec->n_roles; i++) {
 		const struct engine_role *asked = &spec->roles[i];
@@ -744,6 +746,7 @@ static int write_roles(struct engine *engine, const struct engine_spec *spec)
 		int err = bpf_map_update_elem(engine->object.roles, &i, &role, 0);
 
 		engine->is_stop[i] = asked->is_stop;
+		engine->role_pairs[i] = asked->pair;
 		if (err)
 			return bpf_support_explain(engine->ctx, err, "writing the pairs");
 	}
@@ -934,6 +937,17 @@ static bool ends_a_pair(const struct engine *engine, const struct engine_site *s
 	return false;
 }
 
+/* Note that the calls that end at SITE are timed only if they were confirmed. */
+static void note_confirmed(struct engine *engine, const struct engine_site *site)
+{
+	for (uint32_t i = 0; i < site->n_roles; i++) {
+		const uint32_t pair = engine->role_pairs[site->first_role + i];
+
+		if (engine->is_stop[site->first_role + i] && pair < engine->n_pairs)
+			engine->if_confirmed[pair] = true;
+	}
+}
+
 /* Write to site_table what the program must do at the sites of FILE. */
 static int write_site_table(struct engine *engine, const struct engine_file *file)
 {
@@ -972,6 +986,8 @@ static int write_site_table(struct engine *engine, const struct engine_file *fil
 			.condition = code->condition,
 			.unless = code->unless,
 		};
+		if (code->events & SITE_IF_CONFIRMED)
+			note_confirmed(engine, site);
 		if (engine->config.outermost && code->function_bytes) {
 			sites[i].function_bytes = (__u32)code->function_bytes;
 			sites[i].function_before = (__u32)(code->va - code->function_va);
@@ -1057,6 +1073,8 @@ static void engine_close(struct engine *engine)
 	engine_bpf_unmap_serials(engine);
 	free(engine->no_semaphore);
 	free(engine->is_stop);
+	free(engine->role_pairs);
+	free(engine->if_confirmed);
 	free(engine);
 }
 
@@ -1093,6 +1111,7 @@ const struct engine_ops engine_bpf = {
 	.read_stacks = engine_bpf_read_stacks,
 	.forget = engine_bpf_forget,
 	.print = engine_print,
+	.read_open = engine_bpf_read_open,
 	.detach = engine_detach,
 	.close = engine_close,
 	.keep = engine_bpf_pin,

@@ -58,7 +58,9 @@ struct engine {
 	size_t max_sites, n_sites; /* all attached sites have numbers below n_sites */
 	size_t n_pairs;
 	struct engine_by by;
-	bool *is_stop; /* by role: whether the role ends a pair */
+	bool *is_stop;	      /* by role: whether the role ends a pair */
+	uint32_t *role_pairs; /* by role: the number of its pair */
+	bool *if_confirmed;   /* by pair: only confirmed calls are timed */
 	size_t n_cpus;
 	bool kernel_filters; /* for files with one process, the kernel selects the process */
 	bool uses_perf;	     /* uses perf events, one per site, instead of uprobe_multi links */
@@ -128,5 +130,8 @@ void engine_bpf_take_hits(struct engine *engine, size_t first, size_t n, uint64_
 int engine_bpf_read(struct engine *engine, struct engine_reading *reading);
 int engine_bpf_forget(struct engine *engine, engine_ended_fn has_ended, void *data,
 		      struct engine_keyed **dropped, size_t *n);
+
+/* engine_bpf_open.c: see engine_ops.read_open. */
+int engine_bpf_read_open(struct engine *engine, struct engine_opens *opens);
 
 #endif

@@ -21,6 +21,7 @@ export class Trace {
 		this.n = n;
 		this.begin = new Float64Array(n); // nanoseconds since the first event
 		this.length = new Float64Array(n); // nanoseconds; the value of a counter
+		this.isOpen = new Uint8Array(n); // 1: a slice without an end, which lasts until the end of the recording
 		this.lane = new Uint32Array(n);
 		this.category = new Uint8Array(n);
 		this.kind = new Uint8Array(n);
@@ -58,7 +59,8 @@ export class Trace {
 			now += events[at + 1];
 			this.lane[i] = lane;
 			this.begin[i] = now;
-			this.length[i] = events[at + 2];
+			this.length[i] = Math.max(events[at + 2], events[at + 3] % 3 === SLICE ? 0 : -Infinity);
+			this.isOpen[i] = events[at + 3] % 3 === SLICE && events[at + 2] < 0;
 			this.category[i] = Math.floor(what / 3);
 			this.kind[i] = what % 3;
 			this.name[i] = this.numberOfName[name] ?? 0;
@@ -66,10 +68,14 @@ export class Trace {
 			this.shape[i] = events[at + 5];
 			this.argsAt[i] = at + 6;
 			if (this.kind[i] === SLICE)
-				this.depth[i] = this.#open(open[lane], now, this.length[i]);
+				this.depth[i] = this.#open(open[lane], now, this.isOpen[i] ? Infinity : this.length[i]);
 			this.duration = Math.max(this.duration, this.endOf(i));
 			at += 6 + this.shapes[this.shape[i]].length;
 		}
+		this.duration = Math.max(this.duration, this.about.length_ns);
+		for (const [i, isOpen] of this.isOpen.entries())
+			if (isOpen)
+				this.length[i] = this.duration - this.begin[i];
 	}
 
 	// A slice begins: end the ones before it, and return how many it is in.
@@ -178,7 +184,7 @@ export class Trace {
 
 	// ---- sums and search ----------------------------------------------------------------------------
 
-	// Return the sums of slices and instants by name, category and kind.
+	// Return the sums of slices and instants by name, category and kind. Slices without an end are only counted, as `open`.
 	sums() {
 		const sums = new Map();
 		for (let i = 0; i < this.n; i++) {
@@ -188,7 +194,11 @@ export class Trace {
 			const key = (this.name[i] * this.categories.length + this.category[i]) * 3 + kind;
 			let sum = sums.get(key);
 			if (!sum)
-				sums.set(key, sum = { name: this.nameOf(i), category: this.category[i], kind, n: 0, total: 0, longest: 0 });
+				sums.set(key, sum = { name: this.nameOf(i), category: this.category[i], kind, n: 0, open: 0, total: 0, longest: 0 });
+			if (this.isOpen[i]) {
+				sum.open++;
+				continue;
+			}
 			sum.n++;
 			sum.total += kind === SLICE ? this.length[i] : 0;
 			sum.longest = Math.max(sum.longest, kind === SLICE ? this.length[i] : 0);

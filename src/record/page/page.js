@@ -76,7 +76,9 @@ function exact(time) {
 function fieldsOf(event) {
 	const track = trace.trackOf(event), process = trace.processOf(track);
 	const fields = [...field("Begins", `${exact(trace.begin[event])} after the first event`)];
-	if (trace.kind[event] === SLICE)
+	if (trace.isOpen[event])
+		fields.push(...field("Duration", `${exact(trace.length[event])} until the end of the recording`), ...field("Ends", "Not in the recording"));
+	else if (trace.kind[event] === SLICE)
 		fields.push(...field("Duration", exact(trace.length[event])), ...field("Ends", exact(trace.endOf(event))));
 	if (trace.kind[event] === COUNTER)
 		fields.push(...field("Value", trace.length[event].toLocaleString("en")));
@@ -116,7 +118,7 @@ let searchTimer, found = null, at = -1;
 
 function showMatches() {
 	const text = $("search").value.trim();
-	const total = found?.reduce((sum, event) => sum + (trace.kind[event] === SLICE ? trace.length[event] : 0), 0);
+	const total = found?.reduce((sum, event) => sum + (trace.kind[event] === SLICE && !trace.isOpen[event] ? trace.length[event] : 0), 0);
 	setText($("matches"), !found ? "" : !found.length ? `Nothing has “${text}” in its name, its arguments or its stack.`
 		: `${plural(found.length, "event", "events")} found` + (total ? `, ${duration(total)} in all` : "") +
 			(at >= 0 ? `; ${count(at + 1)} of ${count(found.length)} is chosen.` : "."));
@@ -162,10 +164,11 @@ function nameRow(sum) {
 	const button = make("button", { type: "button", title: "Search for it" }, sum.name);
 	button.addEventListener("click", () => searchFor(sum.name));
 	const number = (value, text) => make("td", { class: "number", "data-value": value }, text);
-	const time = (value) => number(value, sum.kind === SLICE ? duration(value) : "");
+	const time = (value) => number(value, sum.kind === SLICE && sum.n ? duration(value) : "");
+	const counted = sum.open ? `${count(sum.n)} and ${count(sum.open)} without an end` : count(sum.n);
 	const category = trace.categories[sum.category];
 	return make("tr", {}, make("th", { scope: "row", class: `kind ${category}` }, button), make("td", { class: "source" }, TITLES[category]),
-		number(sum.n, count(sum.n)), time(sum.total), time(sum.total / sum.n), time(sum.longest));
+		number(sum.n, counted), time(sum.total), time(sum.n ? sum.total / sum.n : 0), time(sum.longest));
 }
 
 function listNames(order) {

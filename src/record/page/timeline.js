@@ -482,5 +482,6 @@ export function describeEvent(trace, event) {
 	if (kind === COUNTER)
 		return `${name}: ${trace.length[event].toLocaleString("en")}`;
 	const args = trace.argsOf(event).map((arg) => `${arg.name}=${arg.value}`).join(", ");
-	return [name, kind === SLICE ? duration(trace.length[event]) : "", args].filter((text) => text).join(" — ");
+	const length = kind !== SLICE ? "" : `${trace.isOpen[event] ? "did not end in the recording, open for " : ""}${duration(trace.length[event])}`;
+	return [name, length, args].filter((text) => text).join(" — ");
 }
