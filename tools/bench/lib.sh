@@ -156,6 +156,7 @@ await_on() { # WHAT ours|bpftrace
 	ask await on "$1"
 	if [[ $2 = ours ]]; then
 		until grep -qE '^ocaml-probes: (counting|measuring) ' "$BENCH_DIR/ours.out"; do
+			kill -0 "$TRACER" 2>/dev/null || die "$(cat "$BENCH_DIR/ours.out")"
 			sleep 0.01
 		done
 	else
