@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The windows of a function: whole instructions that a jump of five bytes can replace, so that
- * calls are counted without a trap.
+ * calls and lines are counted without a trap. A window that is a direct call is replaced by another
+ * call (window_copy.h).
  *
  * A window has at least five bytes. Nothing enters it but at its first instruction: no jump, no
  * jump table, no exception handler and no return address leads behind the first byte. The status
