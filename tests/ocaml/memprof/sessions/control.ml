@@ -49,9 +49,14 @@ let errors pid =
 
 (* The program writes events all the time. *)
 let busy pid =
-  let session = start ~rate:1. ~events:10 ~pid () in
-  Unix.sleepf 0.3;
-  ignore (read session);
+  let most = 10 in
+  let session = start ~rate:1. ~events:most ~pid () in
+  (* Whenever as many as can wait are waiting, more have come. *)
+  let full = ref 0 in
+  while !full < 5 do
+    Unix.sleepf 0.01;
+    if Array.length (read session) = most then incr full
+  done;
   let { unread; _ } = stop session in
   Printf.printf "stopped, unread: %b\n" (unread > 0)
 
