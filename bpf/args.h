@@ -157,6 +157,26 @@ static inline __attribute__((always_inline)) int filter_is_nan(__u64 bits)
 	return (bits & ~(1ULL << 63)) > FILTER_INFINITY_BITS;
 }
 
+/* Return 1 if COMPARISON, one of FILTER_EQ to FILTER_GE, is true of A and B. */
+static inline __attribute__((always_inline)) int filter_compare(__s64 a, __u8 comparison, __s64 b)
+{
+	switch (comparison) {
+	case FILTER_EQ:
+		return a == b;
+	case FILTER_NE:
+		return a != b;
+	case FILTER_LT:
+		return a < b;
+	case FILTER_LE:
+		return a <= b;
+	case FILTER_GT:
+		return a > b;
+	case FILTER_GE:
+		return a >= b;
+	}
+	return 0;
+}
+
 /* The type of an argument, as filters, groups and histograms distinguish types. */
 enum filter_type {
 	FILTER_TYPE_UNREADABLE,

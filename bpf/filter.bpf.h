@@ -8,25 +8,6 @@
 
 #include "args.bpf.h"
 
-static __always_inline int filter_compare(__s64 a, __u8 comparison, __s64 b)
-{
-	switch (comparison) {
-	case FILTER_EQ:
-		return a == b;
-	case FILTER_NE:
-		return a != b;
-	case FILTER_LT:
-		return a < b;
-	case FILTER_LE:
-		return a <= b;
-	case FILTER_GT:
-		return a > b;
-	case FILTER_GE:
-		return a >= b;
-	}
-	return 0;
-}
-
 /* Return 1 if the first literal->n_bytes bytes at ADDR are those of LITERAL. */
 static __within_stacks int filter_same_bytes(__u64 addr, const struct filter_string *literal)
 {

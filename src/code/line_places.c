@@ -867,33 +867,42 @@ static void keep_chosen(struct gatherer *g, const struct line_choice *choice)
 	g->n = n_different;
 }
 
+/* Find the window of PLACE in RUNS, those of its function. */
+static void find_window(struct code_runs *runs, struct line_place *place)
+{
+	const uint64_t va = place->function->va;
+	struct code_window window;
+
+	place->no_window = place->fault;
+	if (!place->fault)
+		place->no_window = code_runs_window(runs, (uint32_t)(place->va - va), &window);
+	if (place->no_window)
+		return;
+	place->window_va = va + window.off;
+	place->n_window = window.n_bytes;
+}
+
 /* Find the windows of LIST[0..N), which are places of FUNCTION. Returns 0 or -ENOMEM. */
 static int find_windows(struct gatherer *g, struct code_file *file, const struct function *function,
 			struct line_place *list, size_t n)
 {
 	struct code_function decoded = { 0 };
-	struct code_window window;
 	struct code_bytes bytes;
 	struct code_runs runs;
-	int err = 0;
+	int err = code_file_function(file, function->va, function->bytes, &bytes);
 
-	/* A function that cannot be read has places with faults. */
-	if (n && code_file_function(file, function->va, function->bytes, &bytes) == 0)
-		err = code_function_find_place(g->ctx, &bytes, file, &decoded);
-	else
+	if (err == -ENOMEM)
+		return err;
+	if (err) {
+		for (size_t i = 0; i < n; i++)
+			list[i].no_window = list[i].fault ?: "the file lacks its code";
 		return 0;
+	}
+	err = code_function_find_place(g->ctx, &bytes, file, &decoded);
 	if (!err)
 		code_runs_init(&runs, code_file_flow(file), &decoded, g->windows);
-	for (size_t i = 0; !err && i < n; i++) {
-		list[i].no_window = list[i].fault;
-		if (!list[i].fault)
-			list[i].no_window = code_runs_window(
-				&runs, (uint32_t)(list[i].va - function->va), &window);
-		if (list[i].no_window)
-			continue;
-		list[i].window_va = function->va + window.off;
-		list[i].n_window = window.n_bytes;
-	}
+	for (size_t i = 0; !err && i < n; i++)
+		find_window(&runs, &list[i]);
 	code_function_free(&decoded);
 	return err;
 }
@@ -915,9 +924,9 @@ static int reduce(struct gatherer *g, struct code_file *file)
 		n_left = line_passes_reduce(file, function, g->list + first, end - first);
 		if (n_left < 0)
 			return ctx_no_memory(g->ctx);
-		if (g->windows != WINDOW_C &&
+		if (g->windows != WINDOW_C && n_left &&
 		    find_windows(g, file, function, g->list + first, (size_t)n_left))
-			return -ENOMEM;
+			return ctx_no_memory(g->ctx);
 		memmove(g->list + n, g->list + first, (size_t)n_left * sizeof(*g->list));
 		n += (size_t)n_left;
 	}

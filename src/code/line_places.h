@@ -36,8 +36,9 @@ struct line_place {
 	enum code_cost cost;
 	const char *fault; /* the reason why no uprobe can count the place; NULL if a uprobe can */
 	/*
-	 * Only if windows were asked for: the window that is executed as often as the place
-	 * (code/window.h), by its address, and the reason why there is none, or NULL.
+	 * Set if windows were asked for. window_va and n_window are the address and the size of
+	 * the window (code/window.h) that is executed as often as the place. If there is no such
+	 * window, no_window is the reason; otherwise it is NULL.
 	 */
 	uint64_t window_va;
 	const char *no_window;

@@ -220,7 +220,7 @@ static bool always_continues(const struct insn *insn)
 
 /*
  * Return true if an instruction in the copy of WINDOW, whose first one is number I, writes to the
- * stack. A direct call is no copy.
+ * stack. A direct call is not copied.
  */
 static bool writes_stack(const struct code_flow *flow, const struct code_window *window, size_t i)
 {

@@ -89,24 +89,6 @@ int hit_filter_check(const struct hit_filter *filter, const struct ocp_meter *me
 
 enum answer { IS_FALSE, IS_TRUE, IS_UNKNOWN };
 
-static bool compare_number(int64_t a, __u8 comparison, int64_t b)
-{
-	switch (comparison) {
-	case FILTER_EQ:
-		return a == b;
-	case FILTER_NE:
-		return a != b;
-	case FILTER_LT:
-		return a < b;
-	case FILTER_LE:
-		return a <= b;
-	case FILTER_GT:
-		return a > b;
-	default:
-		return a >= b;
-	}
-}
-
 static enum answer compare_real(double real, const struct filter_op *op)
 {
 	__u64 bits;
@@ -114,7 +96,7 @@ static enum answer compare_real(double real, const struct filter_op *op)
 	memcpy(&bits, &real, sizeof(bits));
 	if (filter_is_nan(bits))
 		return op->comparison == FILTER_NE ? IS_TRUE : IS_FALSE;
-	return compare_number(filter_order(bits), op->comparison, op->ordered) ? IS_TRUE : IS_FALSE;
+	return filter_compare(filter_order(bits), op->comparison, op->ordered) ? IS_TRUE : IS_FALSE;
 }
 
 static enum answer compare_string(const struct value *value, const struct filter_string *literal,
@@ -147,7 +129,7 @@ static enum answer compare_arg(const struct hit_filter *filter, const struct fil
 		return compare_real(value.real, op);
 	if (value.kind > OCP_NATIVEINT)
 		return IS_UNKNOWN;
-	return compare_number(value.number, op->int_comparison, op->number) ? IS_TRUE : IS_FALSE;
+	return filter_compare(value.number, op->int_comparison, op->number) ? IS_TRUE : IS_FALSE;
 }
 
 /* A result: as it counts, and what it could be if the comparisons without an answer had one. */

@@ -126,8 +126,8 @@ uint32_t trace_track_process(const struct trace *trace, uint32_t number);
 size_t trace_track_count(const struct trace *trace);
 
 /*
- * Add a copy of EVENT. If there is no room, drop the oldest events. Returns 0. Returns -E2BIG if
- * EVENT needs more than a quarter of the buffer, or has a text of 64 KB.
+ * Add a copy of EVENT. If there is no room, drop the oldest events first. Returns 0. An EVENT that
+ * needs more than a quarter of the buffer, or has a text of 64 KB, is not added: returns -E2BIG.
  */
 int trace_add(struct trace *trace, const struct trace_event *event);
 

@@ -292,7 +292,7 @@ static void write_text(const struct report *report)
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-/* Return why LINE is not counted; NULL: the process has changed its code. */
+/* Return why LINE is not counted; NULL if only a warning gives the reason. */
 static const char *why_not_counted(const struct counted_line *line, const struct report *report)
 {
 	const bool is_inside = report->engine && strcmp(report->engine, "inside") == 0;
