@@ -391,8 +391,9 @@ int code_windows_find(struct ocp_ctx *ctx, const struct code_flow *flow,
 	if (!out->no_count && function->entry_is_loop)
 		out->no_count = "a jump in it leads to its first instruction";
 	if (!out->no_count && !find_count_window(flow, function, language, kept, &out->count))
-		out->no_count = kept ? "a jump does not fit where its arguments are in registers"
-				     : "a jump does not fit into its first instructions";
+		out->no_count = kept && find_count_window(flow, function, language, 0, &out->count)
+					? "a jump does not fit where its arguments are in registers"
+					: "a jump does not fit into its first instructions";
 	out->no_time = out->no_count ? out->no_count : function->no_time;
 	if (!out->no_time && language == WINDOW_C)
 		out->no_time = "it is C code, whose stack may be in use below rsp where it ends";
