@@ -230,6 +230,23 @@ test_filters_of_processes() {
 	eq "$(of_last "$TMP/out" 'sorted(p["hits"] for p in t["probes"]), t["losses"]["filtered"]')" "([225, 450, 675], 450)"
 }
 
+# `top` and `serve` measure processes as they come, each with the filter.
+test_filters_in_top() {
+	build_filtered
+	start_filtered 2
+	background "$TOOL" top --batch 1000 -pid "$TARGET" --engine inside --count=fn:Filtered.pick --filter 'arg1 != -7' >"$TMP/out" 2>"$TMP/err"
+	measurements=($!)
+	wait_for 'grep -q "^screen 2/" "$TMP/out" || has_ended "${measurements[0]}"'
+	! has_ended "${measurements[0]}" || fail "$(<"$TMP/err")"
+	tell go
+	await_line end 60
+	wait_for '[[ $(awk "\$7 == \"fn:Filtered.pick\" { print \$2 }" "$TMP/out" | tail -n 1) = 450 ]]'
+	eq "$(<"$TMP/err")" "" "said"
+	kill -TERM "${measurements[0]}"
+	wait "${measurements[0]}" || fail "status $?: $(<"$TMP/err")"
+	measurements=()
+}
+
 # ---- what is refused --------------------------------------------------------------------------
 
 test_refused() {

@@ -144,38 +144,6 @@ static int open_engine(struct ocp_ctx *ctx, const struct engine_spec *spec, stru
 	return 0;
 }
 
-/* ---- keys ----------------------------------------------------------------------------------- */
-
-/* By enum arg_register: the number of the register in machine code; -1 for rip. */
-static const int register_numbers[ARG_REGISTERS] = {
-	[ARG_RAX] = 0,	[ARG_RCX] = 1,	[ARG_RDX] = 2,	[ARG_RBX] = 3,	[ARG_RSP] = 4,
-	[ARG_RBP] = 5,	[ARG_RSI] = 6,	[ARG_RDI] = 7,	[ARG_R8] = 8,	[ARG_R9] = 9,
-	[ARG_R10] = 10, [ARG_R11] = 11, [ARG_R12] = 12, [ARG_R13] = 13, [ARG_R14] = 14,
-	[ARG_R15] = 15, [ARG_RIP] = -1,
-};
-
-bool inside_place_of(const struct arg_spec *spec, struct inside_place *place)
-{
-	*place = (struct inside_place){ INSIDE_CONSTANT, spec->number };
-	if (spec->type != ARG_VALUE || spec->size != 8)
-		return false;
-	switch (spec->kind) {
-	case ARG_CONSTANT:
-		return true;
-	case ARG_REGISTER:
-		if (spec->base >= ARG_REGISTERS || spec->base == ARG_RSP || spec->base == ARG_RIP)
-			return false;
-		*place = (struct inside_place){ INSIDE_REGISTER, register_numbers[spec->base] };
-		return true;
-	case ARG_MEMORY:
-		place->kind = INSIDE_STACK;
-		return spec->base == ARG_RSP && spec->index == ARG_NO_REGISTER && !spec->n_then &&
-		       spec->number >= 0 && spec->number <= INSIDE_STACK_MAX;
-	default:
-		return false;
-	}
-}
-
 /* ---- one process: addresses ----------------------------------------------------------------- */
 
 /* Free PROCESS, which may be NULL. If it was not detached, the process continues to count. */
@@ -1139,17 +1107,22 @@ static int check_inside_engine(struct ocp_ctx *ctx)
 static int costs(struct ocp_ctx *ctx, const struct engine_spec *spec, struct ocp_costs *costs)
 {
 	struct own_cost counting, timing = { 0 };
+	size_t n_comparisons = 0;
 	bool by_key = false;
-	int err = own_cost_measure(
-		ctx, spec->only_windows ? OWN_COST_COUNTING_WINDOWS : OWN_COST_COUNTING, 0,
-		&counting);
+	int err;
+
+	for (__u32 i = 0; spec->filter && i < spec->filter->n_ops; i++)
+		n_comparisons += spec->filter->ops[i].kind == FILTER_NUMBER;
+	err = own_cost_measure(ctx,
+			       spec->only_windows ? OWN_COST_COUNTING_WINDOWS : OWN_COST_COUNTING,
+			       0, n_comparisons, &counting);
 
 	for (size_t i = 0; i < spec->n_roles; i++)
 		by_key |= spec->roles[i].is_keyed ||
 			  (spec->roles[i].is_frame && !spec->times_only_phases);
 	if (!err && spec->request.n_pairs)
 		err = own_cost_measure(ctx, by_key ? OWN_COST_TIMING_BY_KEY : OWN_COST_TIMING,
-				       spec->request.depth, &timing);
+				       spec->request.depth, n_comparisons, &timing);
 	*costs = (struct ocp_costs){ .cost_per_hit_ns = counting.hit_ns,
 				     .cost_per_paired_hit_ns = timing.hit_ns,
 				     .empty_pair_ns = timing.empty_pair_ns };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The filter of a request, for sites that are counted inside of processes. */
+/* The places of arguments and the filter of a request, for sites that are counted inside of processes. */
 #ifndef MEASURE_INSIDE_FILTERS_H
 #define MEASURE_INSIDE_FILTERS_H
 
@@ -9,6 +9,13 @@
 #include <stdint.h>
 #include "args.h"
 #include "change/inside/inside.h"
+
+/*
+ * Set *PLACE to the location of the argument that SPEC describes. Returns false if the argument is
+ * not an OCaml value, or is in memory other than the stack: reading from a wrong address would end
+ * the process.
+ */
+bool inside_place_of(const struct arg_spec *spec, struct inside_place *place);
 
 /* Why a comparison of a filter is not possible inside. */
 enum inside_filter_fault {
