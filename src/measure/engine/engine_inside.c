@@ -70,6 +70,7 @@ struct engine {
 	struct engine_role *roles; /* a copy of the roles in the spec */
 	size_t n_pairs, max_sites;
 	struct filter filter; /* n_ops 0: there is none */
+	struct tracee *held;  /* see engine_spec; valid until after the attach */
 	unsigned int depth;
 	bool by_process;		   /* also count hits by process and probe */
 	struct inside_process **processes; /* attached processes */
@@ -140,6 +141,7 @@ static int open_engine(struct ocp_ctx *ctx, const struct engine_spec *spec, stru
 		engine->roles[i] = spec->roles[i];
 	if (spec->filter)
 		engine->filter = *spec->filter;
+	engine->held = spec->held;
 	*out = engine;
 	return 0;
 }
@@ -446,6 +448,7 @@ static int attach_sites(struct inside_process *process, const struct sites_to_co
 {
 	const struct engine *engine = sites->engine;
 	struct inside_spec spec = {
+		.held = engine->held,
 		.sites = sites->sites,
 		.n_sites = process->n_sites,
 		.n_pairs = engine->n_pairs,
