@@ -26,7 +26,7 @@ struct stored_event {
 	uint8_t kind;
 	uint8_t category;
 	uint8_t n_args;
-	uint8_t is_open;
+	uint8_t key_and_open; /* 2 * event->key + event->is_open */
 	uint32_t track;
 	uint32_t name;
 	int64_t begin_ns;
@@ -425,7 +425,7 @@ int trace_add(struct trace *trace, const struct trace_event *event)
 		.kind = (uint8_t)event->kind,
 		.category = (uint8_t)event->category,
 		.n_args = (uint8_t)event->n_args,
-		.is_open = event->is_open,
+		.key_and_open = (uint8_t)(2 * event->key + event->is_open),
 		.track = event->track,
 		.name = event->name,
 		.begin_ns = event->begin_ns,
@@ -530,7 +530,8 @@ void trace_read(const struct trace *trace, size_t place, struct trace_arg args[T
 		.begin_ns = stored->begin_ns,
 		.duration_ns = is_counter ? 0 : stored->duration_ns,
 		.value = is_counter ? stored->duration_ns : 0,
-		.is_open = stored->is_open,
+		.is_open = stored->key_and_open & 1,
+		.key = stored->key_and_open >> 1,
 		.stack = stored->stack,
 		.args = args,
 		.n_args = stored->n_args,

@@ -68,6 +68,8 @@ struct trace_event {
 	int64_t begin_ns, duration_ns;
 	int64_t value; /* of TRACE_COUNTER */
 	bool is_open;  /* of TRACE_SLICE: it has no end, and the duration is 0 */
+	/* 1 + the number of the argument that says to which request it belongs; 0: none */
+	uint8_t key;
 	/* of TRACE_WAIT and TRACE_SAMPLE: the number of the stack, see record/moments.h */
 	uint64_t stack;
 	const struct trace_arg *args;
