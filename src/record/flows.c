@@ -32,34 +32,34 @@ struct flow_search {
 	uint64_t n_flows;
 };
 
-static int compare_numbers(int64_t a, int64_t b)
+static int order_of_numbers(int64_t a, int64_t b)
 {
 	return (a > b) - (a < b);
 }
 
 /* By process, key and value: 0 if A and B can belong to one request. */
-static int compare_keys(const struct keyed *a, const struct keyed *b)
+static int order_of_keys(const struct keyed *a, const struct keyed *b)
 {
-	int order = compare_numbers(a->pid, b->pid);
+	int order = order_of_numbers(a->pid, b->pid);
 
 	if (!order)
-		order = compare_numbers(a->key.name, b->key.name);
+		order = order_of_numbers(a->key.name, b->key.name);
 	if (!order)
-		order = compare_numbers(a->key.kind, b->key.kind);
+		order = order_of_numbers(a->key.kind, b->key.kind);
 	if (!order && a->key.kind == TRACE_TEXT)
 		return strcmp(a->key.text, b->key.text);
 	if (!order && a->key.kind == TRACE_REAL)
 		return memcmp(&a->key.real, &b->key.real, sizeof(a->key.real));
-	return order ? order : compare_numbers(a->key.number, b->key.number);
+	return order ? order : order_of_numbers(a->key.number, b->key.number);
 }
 
 static int compare_keyed(const void *a, const void *b)
 {
 	const struct keyed *x = a, *y = b;
-	const int order = compare_keys(x, y);
+	const int order = order_of_keys(x, y);
 
 	/* The items are in the order of time, and requests come before their hits. */
-	return order ? order : compare_numbers((int64_t)x->item, (int64_t)y->item);
+	return order ? order : order_of_numbers((int64_t)x->item, (int64_t)y->item);
 }
 
 /* Add item number I if it has a key. Returns false if memory is short. */
@@ -158,7 +158,7 @@ int flows_find(struct ocp_ctx *ctx, const struct trace *trace, const struct time
 	if (s.n)
 		qsort(s.list, s.n, sizeof(*s.list), compare_keyed);
 	for (size_t from = 0, end; s.ends && is_done && from < s.n; from = end) {
-		for (end = from + 1; end < s.n && compare_keys(&s.list[from], &s.list[end]) == 0;)
+		for (end = from + 1; end < s.n && order_of_keys(&s.list[from], &s.list[end]) == 0;)
 			end++;
 		connect_requests(&s, s.list + from, end - from);
 	}

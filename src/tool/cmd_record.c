@@ -41,6 +41,7 @@
 #include "tool/gc_plan.h"
 #include "tool/likely_pairs.h"
 #include "tool/measure_session.h"
+#include "tool/numbered_files.h"
 #include "tool/profile_files.h"
 
 enum {
@@ -194,7 +195,7 @@ struct recording {
 	const char *why;
 	int64_t due_ns, held_ns;
 	bool is_for_dump;  /* no condition holds; --dump has asked for the file */
-	size_t n_existing; /* files 1 to n_existing were there before */
+	size_t n_existing; /* the number of the last file that was there before */
 	size_t n_written, n_removed;
 	struct recorder_socket *socket; /* NULL: the recorder has no name */
 	uint64_t n_held;		/* how often a condition held */
@@ -379,48 +380,20 @@ static int make_source(struct recording *r, int64_t since_ns, const char *why,
 	return err || !r->moments ? err : moments_read_stacks(r->moments);
 }
 
-/* Return the name of file number N: OUTPUT with the number before its extension. */
-static char *numbered_path(const char *output, size_t n)
-{
-	const char *slash = strrchr(output, '/');
-	const char *dot = strrchr(slash ? slash : output, '.');
-	const size_t stem =
-		dot && dot != output && dot[-1] != '/' ? (size_t)(dot - output) : strlen(output);
-	char *path;
-
-	return asprintf(&path, "%.*s-%zu%s", (int)stem, output, n, output + stem) < 0 ? NULL : path;
-}
-
-/* Set *EXISTS to whether a file NUMBER exists in any form. */
-static int find_numbered(const struct recording *r, size_t number, bool *exists)
+/* Files of an earlier recorder stay: find the number after theirs. */
+static int find_existing(struct recording *r)
 {
 	struct trace_form forms[MOST_FORMS];
 	const size_t n = trace_forms(r->options, forms);
 
-	*exists = false;
 	for (size_t i = 0; i < n; i++) {
-		char *path = numbered_path(forms[i].path, number);
-
-		if (!path)
-			return ctx_no_memory(r->options->ctx);
-		*exists |= access(path, F_OK) == 0;
-		free(path);
-	}
-	return 0;
-}
-
-/* Files of an earlier recorder stay: find the number after theirs. */
-static int find_existing(struct recording *r)
-{
-	bool exists;
-
-	do {
-		int err = find_numbered(r, r->n_existing + 1, &exists);
+		size_t last;
+		int err = numbered_file_last(r->options->ctx, forms[i].path, &last);
 
 		if (err)
 			return err;
-		r->n_existing += exists;
-	} while (exists);
+		r->n_existing = last > r->n_existing ? last : r->n_existing;
+	}
 	return 0;
 }
 
@@ -428,7 +401,7 @@ static int find_existing(struct recording *r)
 static void remove_numbered(const struct trace_form *forms, size_t n, size_t number)
 {
 	for (size_t i = 0; i < n; i++) {
-		char *path = numbered_path(forms[i].path, number);
+		char *path = numbered_file_path(forms[i].path, number);
 
 		if (path && unlink(path) != 0 && errno != ENOENT)
 			say("%s: %s", path, strerror(errno));
@@ -442,7 +415,7 @@ static uint64_t numbered_bytes(const struct trace_form *forms, size_t n, size_t 
 	uint64_t bytes = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		char *path = numbered_path(forms[i].path, number);
+		char *path = numbered_file_path(forms[i].path, number);
 		struct stat st;
 
 		if (path && stat(path, &st) == 0)
@@ -492,7 +465,7 @@ static int write_due_forms(struct recording *r)
 	int err = make_source(r, r->held_ns - r->own->last_ns, r->why, &source);
 
 	for (size_t i = 0; !err && i < n; i++) {
-		paths[i] = numbered_path(forms[i].path, r->n_existing + r->n_written + 1);
+		paths[i] = numbered_file_path(forms[i].path, r->n_existing + r->n_written + 1);
 		err = write_due_form(r, &source, &forms[i], paths[i]);
 	}
 	if (!err) {

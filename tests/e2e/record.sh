@@ -586,6 +586,14 @@ test_last() {
 	read_trace "$TMP/flight-3"
 	eq "$(count_of worked)" 4 "hits of the third file"
 	[[ -e $TMP/flight-1 && -e $TMP/flight-2 ]] || fail "files of an earlier recorder were removed"
+	# Also if the first ones are no longer there.
+	rm "$TMP/flight-1" "$TMP/flight-2"
+	start_recording -o "$TMP/flight" --when 'hit worked' --no-waits --hz 0
+	pass 5
+	wait_for '[[ -e $TMP/flight-4 ]]'
+	stop_recording
+	read_trace "$TMP/flight-3"
+	eq "$(count_of worked)" 4 "hits of the third file"
 }
 
 # A pair that takes long, a pause of the collector, and a signal.
