@@ -425,6 +425,7 @@ static const struct option flags[] = {
 	{ "q", no_argument, NULL, FLAG_QUIET },
 	{ "quiet", no_argument, NULL, FLAG_QUIET },
 	{ "rate", required_argument, NULL, FLAG_OWN },
+	{ "record", required_argument, NULL, FLAG_OWN },
 	{ "sites", no_argument, NULL, FLAG_SITES },
 	{ "slower", required_argument, NULL, FLAG_MEASURE },
 	{ "sort", required_argument, NULL, FLAG_TABLE },
