@@ -178,9 +178,14 @@ struct saved_list {
 	size_t n;
 };
 
+static int64_t timespec_ns(const struct timespec *time)
+{
+	return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
+}
+
 static bool is_later(const struct timespec *a, const struct timespec *b)
 {
-	return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
+	return timespec_ns(a) > timespec_ns(b);
 }
 
 static int order_by_file(const void *a, const void *b)
@@ -308,7 +313,9 @@ void recordings_prune(struct recordings *r)
 	    (st.st_mtim.tv_sec == r->pruned.tv_sec && st.st_mtim.tv_nsec == r->pruned.tv_nsec) ||
 	    read_recordings(r, &list) != 0)
 		return;
-	r->pruned = st.st_mtim;
+	/* The time of a directory has a resolution of some milliseconds: a file may come in the same. */
+	if (clock_ns(CLOCK_REALTIME) - 1000000000 > timespec_ns(&st.st_mtim))
+		r->pruned = st.st_mtim;
 	for (size_t i = 0; i < list.n; i++) {
 		bytes += list.list[i].bytes[FORM_TRACE] + list.list[i].bytes[FORM_PAGE];
 		/* The newest one always stays. */
