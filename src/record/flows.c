@@ -153,7 +153,7 @@ int flows_find(struct ocp_ctx *ctx, const struct trace *trace, const struct time
 	bool is_done = true;
 
 	*ends = s.ends = calloc(timeline->n_items + 1, sizeof(*s.ends));
-	for (size_t i = 0; s.ends && is_done && i < timeline->n_items; i++)
+	for (size_t i = 0; s.ends && is_done && trace_has_keys(trace) && i < timeline->n_items; i++)
 		is_done = add_keyed(&s, i);
 	if (s.n)
 		qsort(s.list, s.n, sizeof(*s.list), compare_keyed);

@@ -68,6 +68,7 @@ struct trace {
 	size_t n_tracks, n_used_tracks;
 	void *track_tree; /* of struct known_track */
 	size_t many_tracks;
+	bool has_keys;
 };
 
 int trace_new(struct ocp_ctx *ctx, size_t bytes, struct trace **out)
@@ -449,6 +450,7 @@ int trace_add(struct trace *trace, const struct trace_event *event)
 	for (size_t i = 0; i < event->n_args; i++)
 		to = store_arg(to, &event->args[i]);
 	trace->n_events++;
+	trace->has_keys |= event->key != 0;
 	note_event(trace, event->track);
 	return 0;
 }
@@ -474,6 +476,11 @@ void trace_rewind(struct trace *trace, const struct trace_mark *mark)
 	trace->n_events -= n_added;
 	trace->next = mark->next;
 	trace->end = mark->end;
+}
+
+bool trace_has_keys(const struct trace *trace)
+{
+	return trace->has_keys;
 }
 
 uint64_t trace_event_count(const struct trace *trace)

@@ -145,6 +145,9 @@ struct trace_mark {
 struct trace_mark trace_mark(const struct trace *trace);
 void trace_rewind(struct trace *trace, const struct trace_mark *mark);
 
+/* Return true if any event that was ever added has a key. */
+bool trace_has_keys(const struct trace *trace);
+
 /* The numbers of events that the buffer has, and of those that were dropped. */
 uint64_t trace_event_count(const struct trace *trace);
 uint64_t trace_dropped(const struct trace *trace);
