@@ -20,6 +20,7 @@
 #include "base/populate.h"
 #include "change/inside/own_cost.h"
 #include "code/window.h"
+#include "measure/engine/file_mappings.h"
 #include "measure/engine/inside_filters.h"
 #include "measure/engine/inside_meta.h"
 #include "measure/engine/shared_windows.h"
@@ -88,7 +89,8 @@ struct sites_to_count {
 	struct inside_role *roles;
 	size_t n_roles;
 	struct inside_filters filters;
-	struct memory *memory; /* of the process */
+	struct memory *memory;	      /* of the process */
+	struct memory_copies windows; /* the present bytes of the windows of a file */
 	/*
 	 * functions and lines that are left out, because a window is not in memory as in the file
 	 */
@@ -159,65 +161,6 @@ static void inside_process_close(struct inside_process *process)
 	free(process);
 }
 
-/* A file, and its mappings in a process. */
-struct file_mappings {
-	pid_t pid;
-	struct stat stat;
-	struct mapping *mappings;
-	size_t n;
-};
-
-/*
- * Return true if M maps FILE. Compare only the inodes, because on overlayfs and btrfs, the device
- * of a mapping differs from the device of its file. In addition, if a file exists at the path of
- * the mapping, it must be FILE.
- */
-static bool is_of_file(const struct file_mappings *file, const struct mapping *m)
-{
-	char path[PATH_MAX + PROC_PATH_BYTES];
-	struct stat st;
-
-	if (m->inode != file->stat.st_ino)
-		return false;
-	snprintf(path, sizeof(path), "/proc/%d/root%s", (int)file->pid, m->path);
-	return stat(path, &st) != 0 ||
-	       (st.st_ino == file->stat.st_ino && st.st_dev == file->stat.st_dev);
-}
-
-static int find_mappings(struct inside_process *process, const struct maps *maps,
-			 struct file_mappings *file)
-{
-	file->mappings = calloc(maps->n + 1, sizeof(*file->mappings));
-	if (!file->mappings)
-		return ctx_no_memory(process->ctx);
-	for (size_t i = 0; i < maps->n; i++)
-		if (is_of_file(file, &maps->mappings[i]))
-			file->mappings[file->n++] = maps->mappings[i];
-	return 0;
-}
-
-/*
- * Set *ADDR to the address at which the process has mapped the byte at OFF of FILE: in an
- * executable mapping if EXECUTABLE, otherwise in a writable one. Return the number of such
- * mappings.
- */
-static size_t find_mapped_address(const struct file_mappings *file, uint64_t off, bool executable,
-				  uint64_t *addr)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < file->n; i++) {
-		const struct mapping *m = &file->mappings[i];
-
-		if ((executable ? m->executable : m->writable) && off >= m->off &&
-		    off - m->off < m->end - m->start) {
-			*addr = m->start + (off - m->off);
-			n++;
-		}
-	}
-	return n;
-}
-
 static void note_probe(struct inside_process *process, const struct engine_site *site)
 {
 	process->probes[process->n_sites] = site->is_keyed ? site->probe_index : NO_PROBE;
@@ -268,7 +211,7 @@ static bool has_changed(const struct sites_to_count *sites, uint64_t addr, const
 	uint8_t now[WINDOW_MAX_BYTES];
 
 	return site->n_window > sizeof(now) ||
-	       !memory_try_read(sites->memory, addr, now, site->n_window) ||
+	       !memory_copies_get(sites->memory, &sites->windows, addr, now, site->n_window) ||
 	       memcmp(now, site->window, site->n_window) != 0;
 }
 
@@ -281,10 +224,10 @@ static int add_counted_site(struct inside_process *process, const struct file_ma
 	const uint8_t *window = site->site ? site->site->window : NULL;
 	const struct inside_filter *filter = NULL;
 	uint64_t addr = 0, semaphore = 0;
-	const size_t n = find_mapped_address(mapped, site->nop_off, true, &addr);
+	const size_t n = file_mappings_address(mapped, site->nop_off, true, &addr);
 	const bool has_semaphore =
 		site->ref_ctr_off &&
-		find_mapped_address(mapped, site->ref_ctr_off, false, &semaphore) == 1;
+		file_mappings_address(mapped, site->ref_ctr_off, false, &semaphore) == 1;
 
 	if (n != 1)
 		return ctx_error(
@@ -362,6 +305,28 @@ static size_t end_of_probe(const struct engine_file *file, size_t i)
 	return i;
 }
 
+/*
+ * Copy the present bytes of the windows of FILE at once. If that fails, they are read one by one.
+ */
+static void copy_windows(const struct file_mappings *mapped, const struct engine_file *file,
+			 struct sites_to_count *sites)
+{
+	struct memory_piece *pieces = calloc(file->n_sites + 1, sizeof(*pieces));
+	size_t n = 0;
+
+	for (size_t i = 0; pieces && i < file->n_sites; i++) {
+		const struct engine_site *site = &file->sites[i];
+		struct memory_piece *piece = &pieces[n];
+
+		if (!site->site || !site->site->window || site->is_off)
+			continue;
+		piece->bytes = (uint16_t)site->site->n_window;
+		n += file_mappings_address(mapped, site->nop_off, true, &piece->addr) == 1;
+	}
+	if (pieces)
+		memory_copies_read(sites->memory, pieces, n, &sites->windows);
+}
+
 static int add_file_sites(struct inside_process *process, const struct maps *maps,
 			  const struct engine_file *file, struct sites_to_count *sites)
 {
@@ -371,11 +336,14 @@ static int add_file_sites(struct inside_process *process, const struct maps *map
 	if (file->n_sites && stat(file->path, &mapped.stat) != 0)
 		return ctx_error(process->ctx, -errno, "%s: %s", file->name, strerror(errno));
 	if (file->n_sites)
-		err = find_mappings(process, maps, &mapped);
+		err = file_mappings_find(process->ctx, maps, &mapped);
+	if (!err && file->n_sites)
+		copy_windows(&mapped, file, sites);
 	for (size_t i = 0, end; !err && i < file->n_sites; i = end) {
 		end = end_of_probe(file, i);
 		err = add_probe_sites(process, &mapped, file, i, end, sites);
 	}
+	memory_copies_free(&sites->windows);
 	free(mapped.mappings);
 	return err;
 }
