@@ -299,8 +299,8 @@ test_time_of_functions_inside() {
 
 check_count_of_c() { # ENGINE
 	start_features "c:, engine $1"
-	measure "go 50" --engine "$1" --count=c:features_call_back
-	holds_of_books 'hits["c:features_call_back"] == sum(said["caller"][name]["hits"] for name in ("from_c", "c_in_fibre")) == 1500'
+	measure "doze 20" --engine "$1" --count=c:features_doze
+	holds_of_books 'hits["c:features_doze"] == 60'
 	works
 }
 
