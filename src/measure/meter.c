@@ -215,10 +215,10 @@ static enum program_kind kind_of_program(const struct ocp_meter *meter)
 		return kind;
 	/*
 	 * The program itself contains no OCaml code, but its processes may have loaded a library
-	 * with OCaml code.
+	 * with OCaml code. A process that has ended meanwhile says nothing of the program.
 	 */
 	for (size_t i = 0; i < n && kind == PROGRAM_FOREIGN; i++)
-		kind = process_kind(meter->ctx, pids[i]);
+		kind = process_kind(meter->ctx, pids[i], PROGRAM_FOREIGN);
 	free(pids);
 	return kind;
 }
@@ -229,11 +229,12 @@ static enum program_kind kind_of_program(const struct ocp_meter *meter)
  */
 static enum program_kind kind_of_processes(const struct ocp_meter *meter)
 {
-	const enum program_kind first = process_kind(meter->ctx, meter->procs[0]->pid);
+	const enum program_kind first =
+		process_kind(meter->ctx, meter->procs[0]->pid, PROGRAM_NATIVE);
 	enum program_kind kind = first;
 
 	for (size_t i = 1; i < meter->n_procs && kind != PROGRAM_NATIVE; i++)
-		kind = process_kind(meter->ctx, meter->procs[i]->pid);
+		kind = process_kind(meter->ctx, meter->procs[i]->pid, PROGRAM_NATIVE);
 	return kind == PROGRAM_NATIVE ? kind : first;
 }
 
@@ -688,6 +689,8 @@ int ocp_meter_open(struct ocp_meter *meter)
 		err = meter_find_keys(meter);
 	if (!err)
 		err = arg_requests_resolve(&meter->arg_requests);
+	if (!err)
+		err = meter_check_filter_inside(meter);
 	for (size_t i = 0; !err && !meter_is_inside(meter) && i < meter->n_procs; i++)
 		err = warn_of_writable_code(meter, meter->procs[i]);
 	for (size_t i = 0; !err && needs_source(meter) && i < meter->table.n_files; i++)

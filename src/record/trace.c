@@ -26,7 +26,7 @@ struct stored_event {
 	uint8_t kind;
 	uint8_t category;
 	uint8_t n_args;
-	uint8_t is_open;
+	uint8_t key_and_open; /* 2 * event->key + event->is_open */
 	uint32_t track;
 	uint32_t name;
 	int64_t begin_ns;
@@ -52,6 +52,7 @@ struct known_track {
 	uint32_t process; /* the number of the track of the process; UINT32_MAX: none */
 	/* the number of the last event of this track, or of a track of this process */
 	uint64_t last;
+	int64_t named_ns; /* when the track had its name */
 };
 
 struct trace {
@@ -68,6 +69,7 @@ struct trace {
 	size_t n_tracks, n_used_tracks;
 	void *track_tree; /* of struct known_track */
 	size_t many_tracks;
+	bool has_keys;
 };
 
 int trace_new(struct ocp_ctx *ctx, size_t bytes, struct trace **out)
@@ -266,7 +268,8 @@ static uint32_t process_of(const struct trace *trace, const struct trace_track *
 	return process && track->kind != TRACE_PROCESS ? process->number : UINT32_MAX;
 }
 
-static int add_track(struct trace *trace, const struct trace_track *wanted, uint32_t *number)
+static int add_track(struct trace *trace, const struct trace_track *wanted, int64_t named_ns,
+		     uint32_t *number)
 {
 	struct known_track *known;
 
@@ -282,6 +285,7 @@ static int add_track(struct trace *trace, const struct trace_track *wanted, uint
 	known->last = trace->n_dropped + trace->n_events + 1;
 	known->number = *number;
 	known->process = process_of(trace, wanted);
+	known->named_ns = named_ns;
 	if (!known->track.name || !tsearch(known, &trace->track_tree, compare_tracks)) {
 		free(known->track.name);
 		free(known);
@@ -293,7 +297,7 @@ static int add_track(struct trace *trace, const struct trace_track *wanted, uint
 }
 
 int trace_track(struct trace *trace, enum trace_track_kind kind, pid_t pid, pid_t tid,
-		const char *name, uint32_t *number)
+		const char *name, int64_t named_ns, uint32_t *number)
 {
 	const struct trace_track wanted = {
 		.kind = kind, .pid = pid, .tid = tid, .name = (char *)name
@@ -302,8 +306,11 @@ int trace_track(struct trace *trace, enum trace_track_kind kind, pid_t pid, pid_
 	char *copy;
 
 	if (!found)
-		return add_track(trace, &wanted, number);
+		return add_track(trace, &wanted, named_ns, number);
 	*number = found->number;
+	if (named_ns < found->named_ns)
+		return 0;
+	found->named_ns = named_ns;
 	if (strcmp(found->track.name, name) == 0)
 		return 0;
 	copy = strdup(name);
@@ -425,7 +432,7 @@ int trace_add(struct trace *trace, const struct trace_event *event)
 		.kind = (uint8_t)event->kind,
 		.category = (uint8_t)event->category,
 		.n_args = (uint8_t)event->n_args,
-		.is_open = event->is_open,
+		.key_and_open = (uint8_t)(2 * event->key + event->is_open),
 		.track = event->track,
 		.name = event->name,
 		.begin_ns = event->begin_ns,
@@ -449,6 +456,7 @@ int trace_add(struct trace *trace, const struct trace_event *event)
 	for (size_t i = 0; i < event->n_args; i++)
 		to = store_arg(to, &event->args[i]);
 	trace->n_events++;
+	trace->has_keys |= event->key != 0;
 	note_event(trace, event->track);
 	return 0;
 }
@@ -474,6 +482,11 @@ void trace_rewind(struct trace *trace, const struct trace_mark *mark)
 	trace->n_events -= n_added;
 	trace->next = mark->next;
 	trace->end = mark->end;
+}
+
+bool trace_has_keys(const struct trace *trace)
+{
+	return trace->has_keys;
 }
 
 uint64_t trace_event_count(const struct trace *trace)
@@ -530,7 +543,8 @@ void trace_read(const struct trace *trace, size_t place, struct trace_arg args[T
 		.begin_ns = stored->begin_ns,
 		.duration_ns = is_counter ? 0 : stored->duration_ns,
 		.value = is_counter ? stored->duration_ns : 0,
-		.is_open = stored->is_open,
+		.is_open = stored->key_and_open & 1,
+		.key = stored->key_and_open >> 1,
 		.stack = stored->stack,
 		.args = args,
 		.n_args = stored->n_args,

@@ -68,6 +68,8 @@ struct trace_event {
 	int64_t begin_ns, duration_ns;
 	int64_t value; /* of TRACE_COUNTER */
 	bool is_open;  /* of TRACE_SLICE: it has no end, and the duration is 0 */
+	/* 1 + the number of the argument that says to which request it belongs; 0: none */
+	uint8_t key;
 	/* of TRACE_WAIT and TRACE_SAMPLE: the number of the stack, see record/moments.h */
 	uint64_t stack;
 	const struct trace_arg *args;
@@ -106,14 +108,15 @@ size_t trace_name_count(const struct trace *trace);
 
 /*
  * Set *NUMBER to the number of a track, which is made if it does not exist. Processes and threads
- * are found by their ids, and get the name NAME; other tracks are found by NAME, too. Make the
+ * are found by their ids, and have the name of the latest NAMED_NS, since events come in any
+ * order; other tracks are found by NAME, too. NAMED_NS: when NAME was the name. Make the
  * track of a process before other tracks of this process. The number is valid until a track is
  * made: a track whose events were all dropped is removed when many tracks exist. Returns 1 if the
  * track was made, 0 if it existed, or -ENOMEM. trace_find_track() makes no track, and returns
  * whether it exists.
  */
 int trace_track(struct trace *trace, enum trace_track_kind kind, pid_t pid, pid_t tid,
-		const char *name, uint32_t *number);
+		const char *name, int64_t named_ns, uint32_t *number);
 bool trace_find_track(const struct trace *trace, enum trace_track_kind kind, pid_t pid, pid_t tid,
 		      const char *name, uint32_t *number);
 /*
@@ -142,6 +145,9 @@ struct trace_mark {
 };
 struct trace_mark trace_mark(const struct trace *trace);
 void trace_rewind(struct trace *trace, const struct trace_mark *mark);
+
+/* Return true if any event that was ever added has a key. */
+bool trace_has_keys(const struct trace *trace);
 
 /* The numbers of events that the buffer has, and of those that were dropped. */
 uint64_t trace_event_count(const struct trace *trace);
