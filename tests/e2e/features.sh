@@ -22,6 +22,7 @@ REFUSALS='5.[012].* 4 memprof --events ring: .*pid [0-9]+: OCaml 5\.0 to 5\.2 ha
 
 # ---- helpers ----------------------------------------------------------------------------------
 
+# The environment can have AS_VERSION, the version of OCaml that the program names (later_version.sh).
 # All cases of a run use one program, in the copy of $O/tests that tests/isolate makes.
 # FEATURE is the row of this case.
 start_features() { # FEATURE
@@ -31,6 +32,7 @@ start_features() { # FEATURE
 	need_counting
 	[[ -e $built/features ]] || "$ROOT/tests/ocaml/features/build" "$O" "$built" >"$TMP/built" 2>&1 || fail "$(<"$TMP/built")"
 	cp "$built/features" "$TMP/features"
+	[[ -z ${AS_VERSION:-} ]] || LC_ALL=C sed -i "s/$(ocamlfind ocamlopt -version)/$AS_VERSION/g" "$TMP/features"
 	start_target "$TMP/features"
 	await_line ready
 }
