@@ -132,6 +132,8 @@ static bool make_argv(const struct recorders *all, struct flight *r,
 	/* Without a process, the recorder cannot find out what to record. */
 	if (program->exe && !program->request->n_pairs && !program->conditions->n)
 		add_argv(r, &is_short, "--print", ".*");
+	if (program->request->budget > 0)
+		add_option(r, &is_short, "--budget", "%g%%", 100 * program->request->budget);
 	for (size_t i = 0; i < program->conditions->n; i++)
 		add_argv(r, &is_short, "--when", program->conditions->list[i]);
 	add_argv(r, &is_short, "--last", is->last ? is->last : "10s");
