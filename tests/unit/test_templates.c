@@ -290,7 +290,7 @@ TEST(code_stays_in_its_room)
 					     .depth = 1,
 					     .ns_per_tick = 1,
 					     .code_off = 1 << 20 };
-	uint8_t code[2048];
+	uint8_t code[4096];
 
 	memset(code, 0xab, sizeof(code));
 	assert_true(templates_routines_bytes() < sizeof(code));
@@ -323,7 +323,7 @@ TEST(what_cannot_work_is_refused)
 	struct templates_process unknown = process;
 	struct templates_site site = { .wrapper = INT32_MAX };
 	struct block_header header = good;
-	uint8_t code[2048];
+	uint8_t code[4096];
 
 	assert_int_equal(templates_routines(ctx, &good, &process, code), 0);
 #define REFUSED(member, value, code_wanted)                                                        \

@@ -92,8 +92,9 @@ extern const uint8_t templates_text[], templates_count[], templates_count_cpu[],
 	templates_window_room[], templates_window_gap[], templates_enter[], templates_enter_stop[],
 	templates_start[], templates_stop[], templates_key_start[], templates_key_start_load[],
 	templates_key_stop[], templates_key_stop_load[], templates_leave[],
-	templates_window_leave[], templates_routine_start[], templates_routine_stop[],
-	templates_routine_fiber_start[], templates_routine_key_start[],
+	templates_window_leave[], templates_routine_start[], templates_routine_reject[],
+	templates_routine_stop[], templates_routine_fiber_start[], templates_routine_key_start[],
+	templates_routine_fiber_reject[], templates_routine_key_reject[],
 	templates_routine_fiber_stop[], templates_routine_key_stop[], templates_routine_room[],
 	templates_routine_window_room[], templates_end[];
 

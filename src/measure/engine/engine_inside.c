@@ -20,6 +20,7 @@
 #include "base/populate.h"
 #include "change/inside/own_cost.h"
 #include "code/window.h"
+#include "measure/engine/inside_filters.h"
 #include "measure/engine/inside_meta.h"
 #include "measure/engine/shared_windows.h"
 #include "look/find.h"
@@ -68,6 +69,7 @@ struct engine {
 	struct ocp_ctx *ctx;
 	struct engine_role *roles; /* a copy of the roles in the spec */
 	size_t n_pairs, max_sites;
+	struct filter filter; /* n_ops 0: there is none */
 	unsigned int depth;
 	bool by_process;		   /* also count hits by process and probe */
 	struct inside_process **processes; /* attached processes */
@@ -84,6 +86,7 @@ struct sites_to_count {
 	struct inside_site *sites;
 	struct inside_role *roles;
 	size_t n_roles;
+	struct inside_filters filters;
 	struct memory *memory; /* of the process */
 	/*
 	 * functions and lines that are left out, because a window is not in memory as in the file
@@ -95,8 +98,12 @@ struct sites_to_count {
 
 const char *engine_inside_cannot(const struct engine_spec *spec)
 {
-	if (spec->filter || spec->n_histograms || spec->request.printed.n)
-		return "arguments of probes";
+	if (spec->n_histograms)
+		return "histograms of arguments";
+	if (spec->by.is_on)
+		return "groups by an argument";
+	if (spec->request.printed.n || spec->request.has_slower)
+		return "single hits";
 	if (spec->request.split == OCP_BY_THREAD)
 		return "counts by thread";
 	if (spec->request.stack_depth)
@@ -131,40 +138,10 @@ static int open_engine(struct ocp_ctx *ctx, const struct engine_spec *spec, stru
 	}
 	for (size_t i = 0; i < spec->n_roles; i++)
 		engine->roles[i] = spec->roles[i];
+	if (spec->filter)
+		engine->filter = *spec->filter;
 	*out = engine;
 	return 0;
-}
-
-/* ---- keys ----------------------------------------------------------------------------------- */
-
-/* By enum arg_register: the number of the register in machine code; -1 for rip. */
-static const int register_numbers[ARG_REGISTERS] = {
-	[ARG_RAX] = 0,	[ARG_RCX] = 1,	[ARG_RDX] = 2,	[ARG_RBX] = 3,	[ARG_RSP] = 4,
-	[ARG_RBP] = 5,	[ARG_RSI] = 6,	[ARG_RDI] = 7,	[ARG_R8] = 8,	[ARG_R9] = 9,
-	[ARG_R10] = 10, [ARG_R11] = 11, [ARG_R12] = 12, [ARG_R13] = 13, [ARG_R14] = 14,
-	[ARG_R15] = 15, [ARG_RIP] = -1,
-};
-
-bool inside_place_of(const struct arg_spec *spec, struct inside_place *place)
-{
-	*place = (struct inside_place){ INSIDE_CONSTANT, spec->number };
-	if (spec->type != ARG_VALUE || spec->size != 8)
-		return false;
-	switch (spec->kind) {
-	case ARG_CONSTANT:
-		return true;
-	case ARG_REGISTER:
-		if (spec->base >= ARG_REGISTERS || spec->base == ARG_RSP || spec->base == ARG_RIP)
-			return false;
-		*place = (struct inside_place){ INSIDE_REGISTER, register_numbers[spec->base] };
-		return true;
-	case ARG_MEMORY:
-		place->kind = INSIDE_STACK;
-		return spec->base == ARG_RSP && spec->index == ARG_NO_REGISTER && !spec->n_then &&
-		       spec->number >= 0 && spec->number <= INSIDE_STACK_MAX;
-	default:
-		return false;
-	}
 }
 
 /* ---- one process: addresses ----------------------------------------------------------------- */
@@ -300,6 +277,7 @@ static int add_counted_site(struct inside_process *process, const struct file_ma
 {
 	const struct engine_site *site = &file->sites[i];
 	const uint8_t *window = site->site ? site->site->window : NULL;
+	const struct inside_filter *filter = NULL;
 	uint64_t addr = 0, semaphore = 0;
 	const size_t n = find_mapped_address(mapped, site->nop_off, true, &addr);
 	const bool has_semaphore =
@@ -318,11 +296,21 @@ static int add_counted_site(struct inside_process *process, const struct file_ma
 	*changed = window && has_changed(sites, addr, site->site);
 	if (*changed)
 		return 0;
+	if (site->is_filtered) {
+		filter = inside_filters_get(&sites->filters, site->args, file->n_args,
+					    &file->args[site->args]);
+		if (!filter)
+			return ctx_error(process->ctx, -ENOTSUP,
+					 "pid %d: a site of %s has no filter that the engine "
+					 "`inside` can evaluate",
+					 (int)mapped->pid, file->name);
+	}
 	sites->sites[process->n_sites] = (struct inside_site){
 		.addr = addr,
 		.semaphore = has_semaphore ? semaphore + OCAML_COUNTER_OFF : 0,
 		.roles = sites->roles + sites->n_roles,
 		.n_roles = site->n_roles,
+		.filter = filter,
 		.window = window,
 		.n_window = window ? site->site->n_window : 0,
 		.n_before = window ? site->site->n_before : 0,
@@ -547,7 +535,7 @@ static void tell_of_entries(const struct inside_process *process, size_t n)
 static int attach_counters(struct inside_process *process, const struct engine *engine,
 			   const struct engine_file *files, size_t n)
 {
-	struct sites_to_count sites = { .engine = engine };
+	struct sites_to_count sites = { .engine = engine, .filters.filter = &engine->filter };
 	struct maps maps = { 0 };
 	int err = allocate_sites(process, files, n, &sites);
 
@@ -574,6 +562,7 @@ static int attach_counters(struct inside_process *process, const struct engine *
 		tell_of_entries(process, sites.n_c_entries);
 	memory_close(sites.memory);
 	maps_free(&maps);
+	inside_filters_free(&sites.filters);
 	free(sites.sites);
 	free(sites.roles);
 	return err;
@@ -716,18 +705,33 @@ static int add_probe_rows(struct inside_process *process, const uint64_t *hits,
 	return 0;
 }
 
-/* Add all hits of this process to READING as one entry. */
+/* Add all hits of this process, also those that the filter rejects, to READING as one entry. */
 static int add_process_hits(const struct inside_process *process, const uint64_t *hits,
-			    struct engine_reading *reading)
+			    uint64_t rejected, struct engine_reading *reading)
 {
 	struct engine_process *new = array_add(reading->processes, reading->n_processes);
 
 	if (!new)
 		return ctx_no_memory(process->ctx);
-	*new = (struct engine_process){ .tgid = (uint32_t)process->pid };
+	*new = (struct engine_process){ .tgid = (uint32_t)process->pid, .hits = rejected };
 	for (size_t i = 0; i < process->n_sites; i++)
 		new->hits += hits[i];
 	return 0;
+}
+
+/* Add to READING what the filter has rejected, and what it could not judge. */
+static void add_filtered(const struct inside_process *process,
+			 const struct inside_filtered *filtered, struct engine_reading *reading)
+{
+	struct engine_mismatch *mismatch = &reading->mismatch;
+
+	reading->losses.filtered += filtered->rejected;
+	reading->losses.filter_mismatches += filtered->mismatches;
+	for (size_t i = 0; filtered->mismatches && i < process->n_numbers; i++)
+		if (process->numbers[i].site == filtered->site)
+			*mismatch = (struct engine_mismatch){ .is_set = true,
+							      .number = process->numbers[i].number,
+							      .arg = filtered->arg };
 }
 
 /*
@@ -738,17 +742,21 @@ static int inside_process_add(struct inside_process *process, struct engine_read
 {
 	uint64_t *hits = calloc(process->n_sites + 1, sizeof(*hits));
 	struct inside_pair *pairs = calloc(process->n_pairs + 1, sizeof(*pairs));
+	struct inside_filtered filtered = { 0 };
 	int err = hits && pairs ? inside_read(process->inside, hits, pairs)
 				: ctx_no_memory(process->ctx);
 
 	if (!err)
 		warn_of_changes(process);
+	if (!err)
+		inside_read_filtered(process->inside, &filtered);
+	add_filtered(process, &filtered, reading);
 	for (size_t i = 0; !err && i < process->n_numbers; i++)
 		reading->hits[process->numbers[i].number] += hits[process->numbers[i].site];
 	for (size_t i = 0; !err && !reading->only_hits && i < process->n_pairs; i++)
 		add_pair_counts(&pairs[i], &reading->pairs[i], reading->pair_buckets[i]);
 	if (!err && reading->only_hits)
-		err = add_process_hits(process, hits, reading);
+		err = add_process_hits(process, hits, filtered.rejected, reading);
 	else if (!err && process->probes)
 		err = add_probe_rows(process, hits, reading);
 	free(hits);
@@ -1099,17 +1107,22 @@ static int check_inside_engine(struct ocp_ctx *ctx)
 static int costs(struct ocp_ctx *ctx, const struct engine_spec *spec, struct ocp_costs *costs)
 {
 	struct own_cost counting, timing = { 0 };
+	size_t n_comparisons = 0;
 	bool by_key = false;
-	int err = own_cost_measure(
-		ctx, spec->only_windows ? OWN_COST_COUNTING_WINDOWS : OWN_COST_COUNTING, 0,
-		&counting);
+	int err;
+
+	for (__u32 i = 0; spec->filter && i < spec->filter->n_ops; i++)
+		n_comparisons += spec->filter->ops[i].kind == FILTER_NUMBER;
+	err = own_cost_measure(ctx,
+			       spec->only_windows ? OWN_COST_COUNTING_WINDOWS : OWN_COST_COUNTING,
+			       0, n_comparisons, &counting);
 
 	for (size_t i = 0; i < spec->n_roles; i++)
 		by_key |= spec->roles[i].is_keyed ||
 			  (spec->roles[i].is_frame && !spec->times_only_phases);
 	if (!err && spec->request.n_pairs)
 		err = own_cost_measure(ctx, by_key ? OWN_COST_TIMING_BY_KEY : OWN_COST_TIMING,
-				       spec->request.depth, &timing);
+				       spec->request.depth, n_comparisons, &timing);
 	*costs = (struct ocp_costs){ .cost_per_hit_ns = counting.hit_ns,
 				     .cost_per_paired_hit_ns = timing.hit_ns,
 				     .empty_pair_ns = timing.empty_pair_ns };
