@@ -33,6 +33,8 @@ enum inside_place_kind {
 	INSIDE_FRAME,
 	/* ... for code that runs on the stacks of OCaml 5, which move */
 	INSIDE_FIBER_FRAME,
+	/* an argument of an event only: the address of the current stack of OCaml 5 */
+	INSIDE_FIBER,
 };
 
 enum { INSIDE_STACK_MAX = 1 << 16 };
@@ -56,7 +58,7 @@ struct inside_event {
 	 * stands for the stack pointer.
 	 */
 	struct inside_place frame;
-	/* values of 64 bits: INSIDE_REGISTER, INSIDE_STACK or INSIDE_CONSTANT */
+	/* values of 64 bits; not INSIDE_FIBER_FRAME */
 	struct inside_place args[INSIDE_EVENT_ARGS];
 	uint32_t n_args; /* at most inside_spec.event_args */
 };

@@ -6,6 +6,7 @@
 #include "change/inside/rings.h"
 #include "change/inside/templates.h"
 #include "change/inside/templates_code.h"
+#include "code/runtime_facts.h"
 
 enum { TRAMPOLINE_ALIGN = 32, ROUTINES_ALIGN = 64, BREAKPOINT = 0xcc };
 
@@ -472,6 +473,16 @@ static void load_register(uint8_t *code, int64_t reg)
 	memcpy(code + 3, nop, sizeof(nop));
 }
 
+/* Write the code: mov OFF(%r14), %rsi, and a nop of six bytes */
+static void load_of_state(uint8_t *code, uint8_t off)
+{
+	static const uint8_t mov[] = { 0x49, 0x8b, 0x76 }, nop[] = { 0x66, 0x0f, 0x1f, 0x44, 0, 0 };
+
+	memcpy(code, mov, sizeof(mov));
+	code[sizeof(mov)] = off;
+	memcpy(code + sizeof(mov) + 1, nop, sizeof(nop));
+}
+
 /* Write the code: movabs $NUMBER, %rsi */
 static void load_constant(uint8_t *code, int64_t number)
 {
@@ -511,6 +522,9 @@ static bool put_key(const struct inside_place *place, uint8_t *code)
 			return false;
 		/* The routines for stacks of OCaml 5 add the 1 themselves. */
 		load_address(code, SITE_RSP + (int32_t)number + (place->kind == INSIDE_FRAME));
+		return true;
+	case INSIDE_FIBER:
+		load_of_state(code, KERNEL_CURRENT_STACK);
 		return true;
 	}
 	return false;
