@@ -406,7 +406,7 @@ static void play_role(struct event_matcher *matcher, const struct event_point *p
 /* ---- events --------------------------------------------------------------------------------- */
 
 /* Return the time of TICKS. Times do not go back a little, but an event can be late. */
-static uint64_t time_of(struct event_matcher *matcher, uint64_t ticks)
+static uint64_t event_time(struct event_matcher *matcher, uint64_t ticks)
 {
 	const uint64_t ns = event_clock_ns(&matcher->clock, ticks);
 
@@ -421,7 +421,7 @@ static void take_record(void *data, const struct inside_record *record)
 	const struct event_point *point = &matcher->points[record->point];
 	const struct event_thread *thread = event_threads_find(matcher->threads, record->tid);
 	struct kept_event event = {
-		.ns = time_of(matcher, record->ticks),
+		.ns = event_time(matcher, record->ticks),
 		.frame = record->frame,
 		.id = record->tid,
 		.point = record->point,

@@ -88,8 +88,8 @@ bool event_thread_has_ended(pid_t pid, pid_t tid)
 /* ---- /proc ---------------------------------------------------------------------------------- */
 
 /*
- * Set *TID to the thread of the process that has the id ID in its own pid namespace. Return false if
- * there is none.
+ * Set *TID to the thread of the process that has the id ID in its own pid namespace. Return false
+ * if there is none.
  */
 static bool find_in_namespace(const struct event_threads *threads, uint32_t id, pid_t *tid)
 {

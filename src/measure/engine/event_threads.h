@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The threads that have written events inside a process (change/inside/rings.h). An event has the id
- * that the C library keeps: the id of the thread in its own pid namespace. Nobody vouches for it, so
- * it is looked up in /proc.
+ * The threads that have written events inside a process (change/inside/rings.h). An event has the
+ * id that the C library keeps: the id of the thread in its own pid namespace. The process can write
+ * any id, so it is looked up in /proc.
  */
 #ifndef MEASURE_ENGINE_EVENT_THREADS_H
 #define MEASURE_ENGINE_EVENT_THREADS_H
@@ -22,8 +22,8 @@ struct event_thread {
 	 */
 	pid_t pid, tid;
 	/*
-	 * The thread had ended when it was looked up. Then pid is the process that was attached, tid
-	 * is `id`, and comm says that the thread is not known.
+	 * The thread had ended when it was looked up. Then pid is the process that was attached,
+	 * tid is `id`, and comm says that the thread is not known.
 	 */
 	bool is_unknown;
 	int64_t looked_ns; /* when it was looked up last */
