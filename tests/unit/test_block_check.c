@@ -19,8 +19,8 @@
 enum { N_SITES = 5, N_META = 77, NEAR = 0x400000, FAR = 0x50000000 };
 
 /*
- * A header as the tool writes it: two parts, with N_PAIRS pairs and N_SHARDS shards; with two pairs,
- * rings, too.
+ * A header as the tool writes it: two parts, with N_PAIRS pairs and N_SHARDS shards; with two
+ * pairs, rings, too.
  */
 static struct block_header make_header(size_t n_pairs, uint32_t n_shards)
 {

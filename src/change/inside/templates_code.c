@@ -4,13 +4,13 @@
  * templates.h and block.h first.
  *
  * A trampoline is a sequence of templates: count (or count_cpu); with pairs room, enter (or
- * enter_stop), start or stop for each role, leave; gate. With an event, event_room, enter, event, arg
- * for each argument, commit and leave take the place of what is between count and gate. The trampoline of a window is count (or
- * window_cpu); with pairs window_room, window_gap, enter (or enter_stop), start, stop, key_start or
- * key_stop for each role, leave and window_leave; the copy of the window. With an event,
- * window_event_room takes the place of window_room. That of a window of C
- * code (keeps_r11) has count_cpu instead of window_cpu, and no window_room. Each part of a block
- * has one copy of the routines.
+ * enter_stop), start or stop for each role, leave; gate. With an event, event_room, enter, event,
+ * arg for each argument, commit and leave take the place of what is between count and gate. The
+ * trampoline of a window is count (or window_cpu); with pairs window_room, window_gap, enter (or
+ * enter_stop), start, stop, key_start or key_stop for each role, leave and window_leave; the copy
+ * of the window. With an event, window_event_room takes the place of window_room. The trampoline of
+ * a window of C code (keeps_r11) has count_cpu instead of window_cpu, and no window_room. Each part
+ * of a block has one copy of the routines.
  *
  * The templates are data of this program, which never runs them. They are copied, and must work at
  * any address: they jump only within themselves, and reach everything else through holes. A hole is

@@ -56,7 +56,7 @@ struct inside_process {
 	uint32_t n_probes; /* all numbers in `probes` are below this */
 	char comm[16];
 	size_t n_sites, n_pairs;
-	/* what reads the events of the process; NULL: it writes none, and counts its pairs itself */
+	/* reads the events of the process; NULL: it writes none, and counts its pairs itself */
 	struct event_matcher *events;
 	pid_t pid;
 	uint64_t start_time;

@@ -151,7 +151,7 @@ static void look_again(const struct event_threads *threads, struct event_thread 
 
 static struct event_thread *place_of(struct event_thread *list, size_t room, uint32_t id)
 {
-	size_t i = id * UINT32_C(0x9e3779b9) & (room - 1);
+	size_t i = id * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (room - 1);
 
 	while (list[i].id && list[i].id != id)
 		i = (i + 1) & (room - 1);
