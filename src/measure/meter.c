@@ -215,10 +215,10 @@ static enum program_kind kind_of_program(const struct ocp_meter *meter)
 		return kind;
 	/*
 	 * The program itself contains no OCaml code, but its processes may have loaded a library
-	 * with OCaml code.
+	 * with OCaml code. A process that has ended meanwhile says nothing of the program.
 	 */
 	for (size_t i = 0; i < n && kind == PROGRAM_FOREIGN; i++)
-		kind = process_kind(meter->ctx, pids[i]);
+		kind = process_kind(meter->ctx, pids[i], PROGRAM_FOREIGN);
 	free(pids);
 	return kind;
 }
@@ -229,11 +229,12 @@ static enum program_kind kind_of_program(const struct ocp_meter *meter)
  */
 static enum program_kind kind_of_processes(const struct ocp_meter *meter)
 {
-	const enum program_kind first = process_kind(meter->ctx, meter->procs[0]->pid);
+	const enum program_kind first =
+		process_kind(meter->ctx, meter->procs[0]->pid, PROGRAM_NATIVE);
 	enum program_kind kind = first;
 
 	for (size_t i = 1; i < meter->n_procs && kind != PROGRAM_NATIVE; i++)
-		kind = process_kind(meter->ctx, meter->procs[i]->pid);
+		kind = process_kind(meter->ctx, meter->procs[i]->pid, PROGRAM_NATIVE);
 	return kind == PROGRAM_NATIVE ? kind : first;
 }
 

@@ -31,16 +31,17 @@ static enum program_kind kind_of_fd(struct ocp_ctx *ctx, int fd, const char *pat
 
 /*
  * A program in C may have loaded a library in OCaml. Return the kind of the first library of PID
- * that is not foreign (written in another language than OCaml), or PROGRAM_FOREIGN if all are
- * foreign.
+ * that is not foreign (written in another language than OCaml), PROGRAM_FOREIGN if all are
+ * foreign, or UNKNOWN if PID cannot be read.
  */
-static enum program_kind kind_of_libraries(struct ocp_ctx *ctx, pid_t pid)
+static enum program_kind kind_of_libraries(struct ocp_ctx *ctx, pid_t pid,
+					   enum program_kind unknown)
 {
 	enum program_kind kind = PROGRAM_FOREIGN;
 	struct mapped_files files;
 
 	if (mapped_files_read(ctx, pid, &files))
-		return PROGRAM_NATIVE;
+		return unknown;
 	for (size_t i = 0; kind == PROGRAM_FOREIGN && i < files.maps.n; i++)
 		if (mapped_files_is_library(&files, i))
 			kind = kind_of_fd(ctx, maps_open_file(pid, &files.maps.mappings[i]),
@@ -50,32 +51,33 @@ static enum program_kind kind_of_libraries(struct ocp_ctx *ctx, pid_t pid)
 	return kind;
 }
 
-static enum program_kind kind_of_process(struct ocp_ctx *ctx, pid_t pid, char *who, size_t bytes)
+static enum program_kind kind_of_process(struct ocp_ctx *ctx, pid_t pid, enum program_kind unknown,
+					 char *who, size_t bytes)
 {
-	enum program_kind kind = PROGRAM_NATIVE;
+	enum program_kind kind = unknown;
 	struct image_exe exe;
 
 	snprintf(who, bytes, "pid %d", (int)pid);
 	if (image_exe_open(ctx, pid, &exe))
-		return PROGRAM_NATIVE;
+		return unknown;
 	snprintf(who, bytes, "pid %d (%s)", (int)pid, exe.path);
 	if (program_kind_read(ctx, exe.elf, &kind))
-		kind = PROGRAM_NATIVE;
+		kind = unknown;
 	image_exe_close(&exe);
-	return kind == PROGRAM_FOREIGN ? kind_of_libraries(ctx, pid) : kind;
+	return kind == PROGRAM_FOREIGN ? kind_of_libraries(ctx, pid, unknown) : kind;
 }
 
-enum program_kind process_kind(struct ocp_ctx *ctx, pid_t pid)
+enum program_kind process_kind(struct ocp_ctx *ctx, pid_t pid, enum program_kind unknown)
 {
 	char who[PATH_MAX + 32];
 
-	return kind_of_process(ctx, pid, who, sizeof(who));
+	return kind_of_process(ctx, pid, unknown, who, sizeof(who));
 }
 
 int process_need_native(struct ocp_ctx *ctx, pid_t pid)
 {
 	char who[PATH_MAX + 32];
-	const enum program_kind kind = kind_of_process(ctx, pid, who, sizeof(who));
+	const enum program_kind kind = kind_of_process(ctx, pid, PROGRAM_NATIVE, who, sizeof(who));
 
 	return program_kind_need_native(ctx, kind, who);
 }

@@ -9,13 +9,13 @@
 
 /*
  * Find the kind of program that PID runs: the kind of its executable or, if the executable is
- * foreign (not OCaml), of the first library that is not foreign. If the executable cannot be read,
- * return PROGRAM_NATIVE: the caller will fail to read it, too, and report why.
+ * foreign (not OCaml), of the first library that is not foreign. If PID cannot be read, return
+ * UNKNOWN. With PROGRAM_NATIVE, the caller will fail to read PID, too, and report why.
  */
-enum program_kind process_kind(struct ocp_ctx *ctx, pid_t pid);
+enum program_kind process_kind(struct ocp_ctx *ctx, pid_t pid, enum program_kind unknown);
 
 /*
- * Return 0 if process_kind() is PROGRAM_NATIVE. Otherwise return -ENODATA, with a message that
+ * Return 0 if PID runs native OCaml code, or cannot be read. Otherwise return -ENODATA, with a message that
  * says what PID runs, and a hint.
  */
 int process_need_native(struct ocp_ctx *ctx, pid_t pid);

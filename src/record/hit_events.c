@@ -43,15 +43,15 @@ int hit_events_process(struct trace *trace, pid_t pid)
 	if (trace_find_track(trace, TRACE_PROCESS, pid, 0, "", &process))
 		return 0;
 	find_program_name(pid, program);
-	return trace_track(trace, TRACE_PROCESS, pid, 0, program, &process);
+	return trace_track(trace, TRACE_PROCESS, pid, 0, program, 0, &process);
 }
 
 int hit_events_track(struct trace *trace, enum trace_track_kind kind, pid_t pid, pid_t tid,
-		     const char *name, uint32_t *number)
+		     const char *name, int64_t named_ns, uint32_t *number)
 {
 	int is_new = hit_events_process(trace, pid);
 
-	return is_new < 0 ? is_new : trace_track(trace, kind, pid, tid, name, number);
+	return is_new < 0 ? is_new : trace_track(trace, kind, pid, tid, name, named_ns, number);
 }
 
 /* ---- arguments ------------------------------------------------------------------------------ */
@@ -186,7 +186,7 @@ static int add_instant(struct trace *trace, int64_t start_ns, const struct ocp_h
 		err = add_args(&args, hit, NULL);
 	if (!err)
 		err = hit_events_track(trace, TRACE_THREAD, hit->pid, hit->tid, hit->comm,
-				       &event.track);
+				       event.begin_ns, &event.track);
 	event.args = args.list;
 	event.n_args = args.n;
 	if (err >= 0)
@@ -251,10 +251,10 @@ static int add_slice(struct trace *trace, int64_t start_ns, const struct slow_pa
 	if (!err)
 		err = add_slice_args(&args, pair);
 	if (!err && pair->is_keyed)
-		err = hit_events_track(trace, TRACE_GROUP, on->pid, 0, name, &event.track);
+		err = hit_events_track(trace, TRACE_GROUP, on->pid, 0, name, 0, &event.track);
 	else if (!err)
 		err = hit_events_track(trace, TRACE_THREAD, on->pid, on->tid, on->comm,
-				       &event.track);
+				       start_ns + on->time_ns, &event.track);
 	event.args = args.list;
 	event.n_args = args.n;
 	if (err >= 0)

@@ -17,11 +17,11 @@
 int hit_events_add(struct trace *trace, int64_t start_ns, const struct ocp_hit *hit);
 
 /*
- * Set *NUMBER to the track of KIND with NAME of process PID. The track of the process is made
- * before it. Returns 0 or -ENOMEM.
+ * Set *NUMBER to the track of KIND with NAME of process PID, as trace_track() does. The track of
+ * the process is made before it. Returns 0 or -ENOMEM.
  */
 int hit_events_track(struct trace *trace, enum trace_track_kind kind, pid_t pid, pid_t tid,
-		     const char *name, uint32_t *number);
+		     const char *name, int64_t named_ns, uint32_t *number);
 
 /*
  * Make the track of process PID, with the name of its program, if it does not exist. Call this

@@ -128,7 +128,8 @@ static int add_moment(struct moments *m, const struct profile_moment *moment,
 	thread_name_copy(comm, moment->key.comm);
 	if (!err)
 		err = hit_events_track(m->trace, track, (pid_t)moment->key.tgid,
-				       (pid_t)moment->key.tid, comm, &event->track);
+				       (pid_t)moment->key.tid, comm, event->begin_ns,
+				       &event->track);
 	return err < 0 ? err : trace_add(m->trace, event);
 }
 

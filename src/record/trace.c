@@ -52,6 +52,7 @@ struct known_track {
 	uint32_t process; /* the number of the track of the process; UINT32_MAX: none */
 	/* the number of the last event of this track, or of a track of this process */
 	uint64_t last;
+	int64_t named_ns; /* when the track had its name */
 };
 
 struct trace {
@@ -266,7 +267,8 @@ static uint32_t process_of(const struct trace *trace, const struct trace_track *
 	return process && track->kind != TRACE_PROCESS ? process->number : UINT32_MAX;
 }
 
-static int add_track(struct trace *trace, const struct trace_track *wanted, uint32_t *number)
+static int add_track(struct trace *trace, const struct trace_track *wanted, int64_t named_ns,
+		     uint32_t *number)
 {
 	struct known_track *known;
 
@@ -282,6 +284,7 @@ static int add_track(struct trace *trace, const struct trace_track *wanted, uint
 	known->last = trace->n_dropped + trace->n_events + 1;
 	known->number = *number;
 	known->process = process_of(trace, wanted);
+	known->named_ns = named_ns;
 	if (!known->track.name || !tsearch(known, &trace->track_tree, compare_tracks)) {
 		free(known->track.name);
 		free(known);
@@ -293,7 +296,7 @@ static int add_track(struct trace *trace, const struct trace_track *wanted, uint
 }
 
 int trace_track(struct trace *trace, enum trace_track_kind kind, pid_t pid, pid_t tid,
-		const char *name, uint32_t *number)
+		const char *name, int64_t named_ns, uint32_t *number)
 {
 	const struct trace_track wanted = {
 		.kind = kind, .pid = pid, .tid = tid, .name = (char *)name
@@ -302,8 +305,11 @@ int trace_track(struct trace *trace, enum trace_track_kind kind, pid_t pid, pid_
 	char *copy;
 
 	if (!found)
-		return add_track(trace, &wanted, number);
+		return add_track(trace, &wanted, named_ns, number);
 	*number = found->number;
+	if (named_ns < found->named_ns)
+		return 0;
+	found->named_ns = named_ns;
 	if (strcmp(found->track.name, name) == 0)
 		return 0;
 	copy = strdup(name);

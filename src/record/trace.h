@@ -106,14 +106,15 @@ size_t trace_name_count(const struct trace *trace);
 
 /*
  * Set *NUMBER to the number of a track, which is made if it does not exist. Processes and threads
- * are found by their ids, and get the name NAME; other tracks are found by NAME, too. Make the
+ * are found by their ids, and have the name of the latest NAMED_NS, since events come in any
+ * order; other tracks are found by NAME, too. NAMED_NS: when NAME was the name. Make the
  * track of a process before other tracks of this process. The number is valid until a track is
  * made: a track whose events were all dropped is removed when many tracks exist. Returns 1 if the
  * track was made, 0 if it existed, or -ENOMEM. trace_find_track() makes no track, and returns
  * whether it exists.
  */
 int trace_track(struct trace *trace, enum trace_track_kind kind, pid_t pid, pid_t tid,
-		const char *name, uint32_t *number);
+		const char *name, int64_t named_ns, uint32_t *number);
 bool trace_find_track(const struct trace *trace, enum trace_track_kind kind, pid_t pid, pid_t tid,
 		      const char *name, uint32_t *number);
 /*

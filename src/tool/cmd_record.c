@@ -394,8 +394,8 @@ static int add_counter(struct recording *r, const char *name, int64_t ns, uint64
 	struct trace_event event = {
 		.kind = TRACE_COUNTER, .category = TRACE_GC, .begin_ns = ns, .value = (int64_t)value
 	};
-	int err =
-		hit_events_track(r->trace, TRACE_COUNTERS, r->options->pid, 0, name, &event.track);
+	int err = hit_events_track(r->trace, TRACE_COUNTERS, r->options->pid, 0, name, 0,
+				   &event.track);
 
 	return err < 0 ? err : trace_add(r->trace, &event);
 }

@@ -2,6 +2,9 @@
 # `make install` and `make uninstall`.
 . "$(dirname "$0")/lib.sh"
 
+# Under perf, and elsewhere, the environment has a PREFIX.
+unset PREFIX DESTDIR
+
 run_make() { # TARGET VARIABLE...
 	make -C "$ROOT" --no-print-directory -s O="$O" "$@" >"$TMP/make" 2>&1 || fail "$(<"$TMP/make")"
 }

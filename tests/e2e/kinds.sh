@@ -118,6 +118,20 @@ test_not_ocaml() {
 	eq "$(tail -n 1 "$TMP/err")" "ocaml-probes: $(type -P true): not an OCaml program, and it has loaded no file with probes"
 }
 
+# A process of the program ends while the tool looks at it.
+test_not_ocaml_and_ended() {
+	local status=0
+	is_root || return 0
+	need_command strace
+	cp "$(type -P sleep)" "$TMP/pause"
+	start_target "$TMP/pause" 1000
+	await_exe "$TMP/pause"
+	strace -f -o "$TMP/calls" -P "/proc/$TARGET/maps" -e trace=openat -e inject=openat:error=ESRCH \
+		"$TOOL" attach --exe "$TMP/pause" --count --for 10ms >"$TMP/out" 2>"$TMP/err" || status=$?
+	has_text "$TMP/calls" INJECTED || fail "no maps were opened: $(<"$TMP/calls")"
+	eq "$status $(<"$TMP/err")" "1 ocaml-probes: $TMP/pause: not an OCaml program: it contains no OCaml runtime"
+}
+
 # The first process of several is named, unless one of them is native.
 test_several_processes() {
 	local sleeper

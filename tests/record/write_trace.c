@@ -76,7 +76,7 @@ static void add_tracks(struct trace *trace, struct json_object *tracks)
 
 		check(trace_track(trace, (enum trace_track_kind)number_at(track, 0),
 				  (pid_t)number_at(track, 1), (pid_t)number_at(track, 2),
-				  text_at(track, 3), &number));
+				  text_at(track, 3), 0, &number));
 	}
 }
 

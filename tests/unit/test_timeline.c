@@ -26,7 +26,7 @@ static void add(struct made *made, enum trace_track_kind track, enum trace_event
 				     .duration_ns = end_ns - begin_ns };
 
 	assert_int_equal(trace_name(made->trace, "event", &event.name), 0);
-	assert_true(trace_track(made->trace, track, 1, 1, "track", &event.track) >= 0);
+	assert_true(trace_track(made->trace, track, 1, 1, "track", 0, &event.track) >= 0);
 	assert_int_equal(trace_add(made->trace, &event), 0);
 }
 

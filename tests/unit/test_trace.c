@@ -33,7 +33,7 @@ static uint32_t thread_number(struct trace *trace, pid_t pid, pid_t tid, const c
 {
 	uint32_t number;
 
-	assert_int_equal(trace_track(trace, TRACE_THREAD, pid, tid, name, &number), made);
+	assert_int_equal(trace_track(trace, TRACE_THREAD, pid, tid, name, 0, &number), made);
 	assert_string_equal(trace_track_get(trace, number)->name, name);
 	return number;
 }
@@ -208,16 +208,16 @@ TEST(tracks)
 	uint32_t process, group, same, other;
 	uint32_t thread;
 
-	assert_int_equal(trace_track(trace, TRACE_PROCESS, 7, 0, "program", &process), 1);
+	assert_int_equal(trace_track(trace, TRACE_PROCESS, 7, 0, "program", 0, &process), 1);
 	thread = thread_number(trace, 7, 8, "before", 1);
 	assert_int_equal(trace_track_process(trace, thread), process);
 	assert_int_equal(thread_number(trace, 7, 8, "after", 0), thread);
-	assert_int_equal(trace_track(trace, TRACE_GROUP, 7, 0, "a", &group), 1);
-	assert_int_equal(trace_track(trace, TRACE_GROUP, 7, 0, "a", &same), 0);
+	assert_int_equal(trace_track(trace, TRACE_GROUP, 7, 0, "a", 0, &group), 1);
+	assert_int_equal(trace_track(trace, TRACE_GROUP, 7, 0, "a", 0, &same), 0);
 	assert_int_equal(same, group);
-	assert_int_equal(trace_track(trace, TRACE_GROUP, 7, 0, "b", &other), 1);
+	assert_int_equal(trace_track(trace, TRACE_GROUP, 7, 0, "b", 0, &other), 1);
 	assert_int_not_equal(other, group);
-	assert_int_equal(trace_track(trace, TRACE_COUNTERS, 7, 0, "a", &other), 1);
+	assert_int_equal(trace_track(trace, TRACE_COUNTERS, 7, 0, "a", 0, &other), 1);
 	assert_int_not_equal(other, group);
 	assert_int_equal(trace_track_process(trace, other), process);
 	assert_false(trace_find_track(trace, TRACE_SAMPLES, 7, 8, "", &other));
@@ -226,6 +226,22 @@ TEST(tracks)
 	/* A thread of a process that has no track. */
 	thread = thread_number(trace, 9, 9, "alone", 1);
 	assert_int_equal(trace_track_process(trace, thread), UINT32_MAX);
+	trace_free(trace);
+	ocp_ctx_free(ctx);
+}
+
+/* The wait of a thread can be read after a hit that came later, and has the name of its time. */
+TEST(a_track_has_the_latest_name)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	struct trace *trace = new_trace(ctx, 0);
+	uint32_t thread;
+
+	assert_int_equal(trace_track(trace, TRACE_THREAD, 7, 8, "second", 20, &thread), 1);
+	assert_int_equal(trace_track(trace, TRACE_THREAD, 7, 8, "first", 10, &thread), 0);
+	assert_string_equal(trace_track_get(trace, thread)->name, "second");
+	assert_int_equal(trace_track(trace, TRACE_THREAD, 7, 8, "third", 30, &thread), 0);
+	assert_string_equal(trace_track_get(trace, thread)->name, "third");
 	trace_free(trace);
 	ocp_ctx_free(ctx);
 }
@@ -239,7 +255,7 @@ TEST(tracks_without_events_are_removed)
 	uint32_t process;
 	size_t n_used = 0;
 
-	assert_int_equal(trace_track(trace, TRACE_PROCESS, 1, 0, "program", &process), 1);
+	assert_int_equal(trace_track(trace, TRACE_PROCESS, 1, 0, "program", 0, &process), 1);
 	for (int tid = 1; tid <= 100000; tid++)
 		add_numbered(trace, thread_number(trace, 1, tid, "thread", 1), name, 1);
 	assert_true(trace_dropped(trace) > 50000);
