@@ -318,6 +318,11 @@ int inside_take_records(struct inside *inside, uint32_t n_points, bool all, insi
 	return err ? ctx_no_memory(inside->ctx) : 0;
 }
 
+bool inside_read_word(const struct inside *inside, uint64_t addr, uint64_t *word)
+{
+	return memory_try_read(inside->memory, addr, word, sizeof(*word));
+}
+
 uint64_t inside_records_lost(const struct inside *inside)
 {
 	return inside->records ? records_lost(inside->records) : 0;

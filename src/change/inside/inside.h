@@ -35,6 +35,8 @@ enum inside_place_kind {
 	INSIDE_FIBER_FRAME,
 	/* an argument of an event only: the address of the current stack of OCaml 5 */
 	INSIDE_FIBER,
+	/* ... behind an argument INSIDE_FIBER: the parent of this stack */
+	INSIDE_FIBER_PARENT,
 };
 
 enum { INSIDE_STACK_MAX = 1 << 16 };
@@ -228,6 +230,9 @@ struct inside_state inside_state_found(const struct inside *inside);
  * child forked from it. Return false after an exec, and after a detach that removed the memory.
  */
 bool inside_is_in(const struct inside *inside, pid_t pid);
+
+/* Set *WORD to the word at ADDR of the process. Return false if it cannot be read. */
+bool inside_read_word(const struct inside *inside, uint64_t addr, uint64_t *word);
 
 /* A record of a ring, which has been checked: `point` and `tid` are in their ranges. */
 struct inside_record {

@@ -8,7 +8,12 @@
 #include "change/inside/templates_code.h"
 #include "code/runtime_facts.h"
 
-enum { TRAMPOLINE_ALIGN = 32, ROUTINES_ALIGN = 64, BREAKPOINT = 0xcc };
+enum {
+	TRAMPOLINE_ALIGN = 32,
+	HANDLER_PARENT = 24, /* as in bpf/measure.h */
+	ROUTINES_ALIGN = 64,
+	BREAKPOINT = 0xcc
+};
 
 /*
  * Code that is being written, and the values for its holes. Holes with TO in their names get
@@ -473,14 +478,23 @@ static void load_register(uint8_t *code, int64_t reg)
 	memcpy(code + 3, nop, sizeof(nop));
 }
 
-/* Write the code: mov OFF(%r14), %rsi, and a nop of six bytes */
-static void load_of_state(uint8_t *code, uint8_t off)
+/* Write the code that loads the current stack of OCaml 5: mov 40(%r14), %rsi, and a nop. */
+static void load_fiber(uint8_t *code)
 {
-	static const uint8_t mov[] = { 0x49, 0x8b, 0x76 }, nop[] = { 0x66, 0x0f, 0x1f, 0x44, 0, 0 };
+	static const uint8_t load[TEMPLATES_KEY_BYTES] = { 0x49, 0x8b, 0x76, KERNEL_CURRENT_STACK,
+							   0x66, 0x0f, 0x1f, 0x44 };
 
-	memcpy(code, mov, sizeof(mov));
-	code[sizeof(mov)] = off;
-	memcpy(code + sizeof(mov) + 1, nop, sizeof(nop));
+	memcpy(code, load, sizeof(load));
+}
+
+/* ... that follows it to its parent: mov 16(%rsi), %rsi; mov 24(%rsi), %rsi, and a nop. */
+static void load_parent(uint8_t *code)
+{
+	static const uint8_t load[TEMPLATES_KEY_BYTES] = { 0x48, 0x8b, 0x76, KERNEL_STACK_HANDLER,
+							   0x48, 0x8b, 0x76, HANDLER_PARENT,
+							   0x66, 0x90 };
+
+	memcpy(code, load, sizeof(load));
 }
 
 /* Write the code: movabs $NUMBER, %rsi */
@@ -524,7 +538,10 @@ static bool put_key(const struct inside_place *place, uint8_t *code)
 		load_address(code, SITE_RSP + (int32_t)number + (place->kind == INSIDE_FRAME));
 		return true;
 	case INSIDE_FIBER:
-		load_of_state(code, KERNEL_CURRENT_STACK);
+		load_fiber(code);
+		return true;
+	case INSIDE_FIBER_PARENT:
+		load_parent(code);
 		return true;
 	}
 	return false;

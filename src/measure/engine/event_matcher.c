@@ -525,19 +525,24 @@ void event_matcher_read(struct event_matcher *matcher, struct engine_reading *re
 	}
 }
 
-/* Return where the call is that EVENT, of POINT, has begun. */
-static struct slow_call call_of(const struct event_point *point, const struct kept_event *event)
+/* Return where the call is that EVENT has begun. */
+static struct slow_call call_of(const struct event_matcher *matcher, const struct kept_event *event)
 {
+	const struct event_point *point = &matcher->points[event->point];
 	struct slow_call call = { .at = event->frame,
 				  .return_address = event->args[EVENT_RETURN_ADDRESS] };
+	uint64_t handler;
 
-	if (point->is_fibre) {
-		call.at = event->args[EVENT_CALL_AT] - 1;
-		call.state = event->args[EVENT_STATE];
-		call.stack = event->args[EVENT_STACK];
-		/* Whether it is the stack of a thread is not known: take it for a fibre. */
-		call.parent = call.stack;
-	}
+	if (!point->is_fibre)
+		return call;
+	call.stack = event->args[EVENT_STACK];
+	call.parent = event->args[EVENT_PARENT];
+	call.state = event->args[EVENT_STATE];
+	/* Of a stack that has moved meanwhile, the number is not found at the old address. */
+	if (inside_read_word(matcher->inside, call.stack + STACK_HANDLER, &handler))
+		call.at = handler - (uint32_t)event->frame;
+	else
+		call.return_address = 0;
 	return call;
 }
 
@@ -555,7 +560,7 @@ static int add_open_event(struct event_matcher *matcher, struct engine_opens *op
 	}
 	start->ns = event->ns;
 	if (place->kind == OPEN_CALL)
-		start->call = call_of(&matcher->points[event->point], event);
+		start->call = call_of(matcher, event);
 	fill_record(matcher, event, &start->hit);
 	*open = (struct engine_open){
 		.pair = place->pair,

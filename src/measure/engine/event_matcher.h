@@ -14,12 +14,7 @@
 #include "measure/engine/engine.h"
 
 /* Where a call is, as in struct slow_call; the last three only if it is on a stack of OCaml 5. */
-enum event_call_arg {
-	EVENT_RETURN_ADDRESS,
-	EVENT_CALL_AT, /* plus 1 */
-	EVENT_STATE,
-	EVENT_STACK
-};
+enum event_call_arg { EVENT_RETURN_ADDRESS, EVENT_STACK, EVENT_PARENT, EVENT_STATE };
 
 /*
  * What the events of a site mean. The number of a site of the engine is the number of the point of

@@ -101,9 +101,9 @@ bool event_point_make(const struct engine_site *site, const struct engine_role *
 	if (!point->has_call)
 		return true;
 	event->args[EVENT_RETURN_ADDRESS] = (struct inside_place){ INSIDE_STACK, depth };
-	event->args[EVENT_CALL_AT] = (struct inside_place){ INSIDE_FRAME, depth };
 	event->args[EVENT_STATE] = (struct inside_place){ INSIDE_REGISTER, R14 };
 	event->args[EVENT_STACK] = (struct inside_place){ .kind = INSIDE_FIBER };
-	event->n_args = point->is_fibre ? EVENT_STACK + 1 : EVENT_RETURN_ADDRESS + 1;
+	event->args[EVENT_PARENT] = (struct inside_place){ .kind = INSIDE_FIBER_PARENT };
+	event->n_args = point->is_fibre ? EVENT_STATE + 1 : EVENT_RETURN_ADDRESS + 1;
 	return true;
 }
