@@ -59,6 +59,7 @@ def kills():
         yield script(name, setting)
     yield script("hostile_blocks", "TIMES=20")
     yield script("link", "STEPS='2 3'")
+    yield script("record_kills", "KILLS=500")
     yield Step("faults", "tools/faults/run $O")
 
 
@@ -76,6 +77,7 @@ def soak():
     yield script("suite", "WHOLE=yes", "TOGGLES=20000")
     for name in "memprof_lib_ocaml", "memprof_probes", "memprof_memtrace":
         yield script(name, "MEMPROF_EVENTS=1000000", "MEMPROF_TURNS=500", "WHOLE=yes")
+    yield script("record_soak", "TRIGGERS=10000")
     yield from of_part("soak")
 
 

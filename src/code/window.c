@@ -247,21 +247,24 @@ static bool is_safe(const struct code_flow *flow, enum window_language language,
 }
 
 /*
- * Return true if not every call executes what follows instruction I exactly once, or if I writes
- * r11, which code that counts changes.
+ * Return true if not every call executes what follows instruction I exactly once, or if I writes one
+ * of the registers KEPT, or r11, which code that counts changes.
  */
-static bool ends_search(const struct code_flow *flow, enum window_language language, size_t i)
+static bool ends_search(const struct code_flow *flow, enum window_language language, size_t i,
+			uint32_t kept)
 {
 	return language == WINDOW_C || !always_continues(&flow->insns[i]) ||
-	       insn_writes(&flow->decoder, code_flow_bytes(flow, i), bytes_after(flow, i), R11);
+	       (insn_written(&flow->decoder, code_flow_bytes(flow, i), bytes_after(flow, i)) &
+		(kept | 1U << R11));
 }
 
 /*
  * Find the best window in the straight-line code at the entry, which each call executes exactly
- * once. In C code, only the entry is considered: later, the red zone may be in use.
+ * once, and where the registers KEPT have their values of the entry. In C code, only the entry is
+ * considered: later, the red zone may be in use.
  */
 static bool find_count_window(const struct code_flow *flow, const struct code_function *function,
-			      enum window_language language, struct code_window *out)
+			      enum window_language language, uint32_t kept, struct code_window *out)
 {
 	enum rank best = RANK_NONE;
 
@@ -277,7 +280,7 @@ static bool find_count_window(const struct code_flow *flow, const struct code_fu
 			best = rank;
 			*out = window;
 		}
-		if (best == RANK_BEHIND_ENTRY || ends_search(flow, language, i))
+		if (best == RANK_BEHIND_ENTRY || ends_search(flow, language, i, kept))
 			break;
 	}
 	return best != RANK_NONE;
@@ -377,7 +380,7 @@ static bool has_stack(const struct code_flow *flow, const struct code_window *wi
 
 int code_windows_find(struct ocp_ctx *ctx, const struct code_flow *flow,
 		      const struct code_function *function, enum window_language language,
-		      struct code_windows *out)
+		      uint32_t kept, struct code_windows *out)
 {
 	/* A C function may jump to its parts elsewhere, and to stubs of other files. */
 	const bool is_understood = !flow->problem || (language == WINDOW_C && flow->only_leaves);
@@ -387,8 +390,10 @@ int code_windows_find(struct ocp_ctx *ctx, const struct code_flow *flow,
 								     : flow->problem };
 	if (!out->no_count && function->entry_is_loop)
 		out->no_count = "a jump in it leads to its first instruction";
-	if (!out->no_count && !find_count_window(flow, function, language, &out->count))
-		out->no_count = "a jump does not fit into its first instructions";
+	if (!out->no_count && !find_count_window(flow, function, language, kept, &out->count))
+		out->no_count = kept && find_count_window(flow, function, language, 0, &out->count)
+					? "a jump does not fit where its arguments are in registers"
+					: "a jump does not fit into its first instructions";
 	out->no_time = out->no_count ? out->no_count : function->no_time;
 	if (!out->no_time && language == WINDOW_C)
 		out->no_time = "it is C code, whose stack may be in use below rsp where it ends";
@@ -505,7 +510,7 @@ void code_runs_init(struct code_runs *runs, const struct code_flow *flow,
 {
 	*runs = (struct code_runs){ .flow = flow, .language = language };
 	runs->has_entry = !flow->problem && !function->no_count && !function->entry_is_loop &&
-			  find_count_window(flow, function, language, &runs->entry);
+			  find_count_window(flow, function, language, 0, &runs->entry);
 }
 
 const char *code_runs_window(struct code_runs *runs, uint32_t off, struct code_window *out)

@@ -689,6 +689,8 @@ int ocp_meter_open(struct ocp_meter *meter)
 		err = meter_find_keys(meter);
 	if (!err)
 		err = arg_requests_resolve(&meter->arg_requests);
+	if (!err)
+		err = meter_check_filter_inside(meter);
 	for (size_t i = 0; !err && !meter_is_inside(meter) && i < meter->n_procs; i++)
 		err = warn_of_writable_code(meter, meter->procs[i]);
 	for (size_t i = 0; !err && needs_source(meter) && i < meter->table.n_files; i++)

@@ -5,11 +5,13 @@
  * such a meter.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
 #include "base/plural.h"
 #include "measure/engine/engine_inside.h"
+#include "measure/engine/inside_filters.h"
 #include "measure/found.h"
 #include "measure/meter.h"
 #include "measure/pin_meta.h"
@@ -79,6 +81,77 @@ int meter_check_all_inside(const struct ocp_meter *meter)
 
 	for (size_t i = 0; !err && i < meter->n_procs; i++)
 		err = check_process(meter, i);
+	return err;
+}
+
+/*
+ * Set the error that the comparison OP is not possible at SITE of PROBE, for the reason FAULT or
+ * because of the declared type TYPE of the argument, if it is not NULL.
+ */
+static int refuse_comparison(const struct ocp_meter *meter, const char *probe,
+			     const struct filter_op *op, enum inside_filter_fault fault,
+			     const char *type)
+{
+	const char *name = arg_requests_name(&meter->arg_requests, op->arg);
+	char number[16];
+
+	snprintf(number, sizeof(number), "arg%u", op->arg);
+	if (!name)
+		name = number;
+	if (fault == INSIDE_FILTER_STRING)
+		return ctx_error(meter->ctx, -ENOTSUP,
+				 "probe '%s': the filter compares %s with a string, and the engine "
+				 "`inside` compares ints",
+				 probe, name);
+	if (fault == INSIDE_FILTER_FOREIGN)
+		return ctx_error(meter->ctx, -ENOTSUP,
+				 "probe '%s': %s is not a value of OCaml, and the engine `inside` "
+				 "compares ints of OCaml",
+				 probe, name);
+	if (fault == INSIDE_FILTER_PLACE)
+		return ctx_error(meter->ctx, -ENOTSUP,
+				 "probe '%s': the engine `inside` cannot read %s, which is neither "
+				 "in a register nor on the stack",
+				 probe, name);
+	return ctx_error(meter->ctx, -ENOTSUP,
+			 "probe '%s': %s is a %s, and the engine `inside` compares ints", probe,
+			 name, type);
+}
+
+/* Check that the engine `inside` can evaluate the filter at SITE. */
+static int check_filter_at(const struct ocp_meter *meter, const struct measured_site *site)
+{
+	const struct arg_requests *requests = &meter->arg_requests;
+	const struct site_args *args = &requests->table.entries[site->args];
+	const char *probe = meter->table.probes[site->probe_index].name;
+
+	for (__u32 i = 0; i < requests->filter.n_ops; i++) {
+		const struct filter_op *op = &requests->filter.ops[i];
+		enum inside_filter_fault fault;
+		enum ocp_arg_type type;
+
+		if (op->kind != FILTER_NUMBER && op->kind != FILTER_STRING)
+			continue;
+		type = arg_requests_type(requests, op->arg, site->site->arg_names);
+		fault = inside_filter_check(op, &args->args[op->arg]);
+		if (fault != INSIDE_FILTER_FINE || type == OCP_ARG_FLOAT || type == OCP_ARG_STRING)
+			return refuse_comparison(meter, probe, op, fault, ocp_arg_type_name(type));
+	}
+	return 0;
+}
+
+int meter_check_filter_inside(const struct ocp_meter *meter)
+{
+	const struct arg_requests *requests = &meter->arg_requests;
+	int err = 0;
+
+	for (size_t i = 0; !err && meter_is_inside(meter) && i < meter->table.n_sites; i++) {
+		const struct measured_site *site = &meter->table.sites[i];
+
+		if (site->file != NO_FILE && site->counts &&
+		    arg_requests_filter(requests, &meter->table.probes[site->probe_index]))
+			err = check_filter_at(meter, site);
+	}
 	return err;
 }
 

@@ -35,7 +35,7 @@
 #include "code/schedulers.h"
 #include "measure/args/filter.h"
 #include "measure/args/operand.h"
-#include "measure/engine/engine_inside.h"
+#include "measure/engine/inside_filters.h"
 #include "measure/meter.h"
 #include "program/arg_names.h"
 

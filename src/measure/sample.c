@@ -42,6 +42,7 @@ static int describe_mismatch(const struct site_table *table, const struct arg_re
 		[FILTER_TYPE_FLOAT] = "is a float",
 		[FILTER_TYPE_STRING] = "is a string",
 		[FILTER_TYPE_OTHER] = "is neither a number nor a string",
+		[FILTER_TYPE_NOT_INT] = "is not an int",
 	};
 	const uint32_t probe_index = (uint32_t)last, what = (uint32_t)(last >> 32);
 	const uint32_t type = filter_mismatch_type(what), arg = filter_mismatch_arg(what);
@@ -694,6 +695,17 @@ static int read_engine(struct ocp_sample *sample, struct engine_reading *reading
 	return err;
 }
 
+/* Set losses.last_mismatch of READING from the number of the site, if the engine gives it so. */
+static void name_mismatch(const struct site_table *table, struct engine_reading *reading)
+{
+	const struct engine_mismatch *from = &reading->mismatch;
+
+	if (from->is_set && from->number < table->n_sites)
+		reading->losses.last_mismatch =
+			measure_mismatch(table->sites[from->number].probe_index,
+					 filter_mismatch(from->arg, FILTER_TYPE_NOT_INT, 0));
+}
+
 int ocp_meter_read(struct ocp_meter *meter, struct ocp_sample **out)
 {
 	struct ocp_sample *sample = calloc(1, sizeof(*sample));
@@ -719,6 +731,7 @@ int ocp_meter_read(struct ocp_meter *meter, struct ocp_sample **out)
 		err = arg_histograms_make(meter, &reading, &sample->histograms);
 	if (!err)
 		err = value_groups_make(meter, &reading, &sample->groups);
+	name_mismatch(&meter->table, &reading);
 	if (!err)
 		err = losses_make(&meter->table, &meter->arg_requests, &reading.losses,
 				  &sample->losses);

@@ -100,31 +100,55 @@ void code_sites_close(struct code_sites *sites)
 /* ---- one site ------------------------------------------------------------------------------- */
 
 /*
- * Return the operands of FUNCTION's arguments at its first instruction, in the format of a probe's
- * note. OCaml passes the arguments in the registers of loc_parameters in asmcomp/amd64/proc.ml.
- * Return "" if the arity is unknown.
+ * The registers in which OCaml passes the arguments (loc_parameters in asmcomp/amd64/proc.ml): the
+ * processor's number, and the operands of that many arguments.
  */
-static const char *arguments_of(const struct function *function)
+static const struct {
+	uint8_t number;
+	const char *operands;
+} arg_registers[] = {
+	{ 0, "8@%rax" },
+	{ 3, "8@%rax 8@%rbx" },
+	{ 7, "8@%rax 8@%rbx 8@%rdi" },
+	{ 6, "8@%rax 8@%rbx 8@%rdi 8@%rsi" },
+	{ 2, "8@%rax 8@%rbx 8@%rdi 8@%rsi 8@%rdx" },
+	{ 1, "8@%rax 8@%rbx 8@%rdi 8@%rsi 8@%rdx 8@%rcx" },
+	{ 8, "8@%rax 8@%rbx 8@%rdi 8@%rsi 8@%rdx 8@%rcx 8@%r8" },
+	{ 9, "8@%rax 8@%rbx 8@%rdi 8@%rsi 8@%rdx 8@%rcx 8@%r8 8@%r9" },
+	{ 12, "8@%rax 8@%rbx 8@%rdi 8@%rsi 8@%rdx 8@%rcx 8@%r8 8@%r9 8@%r12" },
+	{ 13, "8@%rax 8@%rbx 8@%rdi 8@%rsi 8@%rdx 8@%rcx 8@%r8 8@%r9 8@%r12 8@%r13" },
+};
+
+/* Return how many arguments of FUNCTION are in known registers at its first instruction. */
+static size_t count_register_args(const struct function *function)
 {
-	static const char registers[] = "8@%rax 8@%rbx 8@%rdi 8@%rsi 8@%rdx 8@%rcx "
-					"8@%r8 8@%r9 8@%r12 8@%r13";
-	static const char *const first_n[] = {
-		"",
-		"8@%rax",
-		"8@%rax 8@%rbx",
-		"8@%rax 8@%rbx 8@%rdi",
-		"8@%rax 8@%rbx 8@%rdi 8@%rsi",
-		"8@%rax 8@%rbx 8@%rdi 8@%rsi 8@%rdx",
-		"8@%rax 8@%rbx 8@%rdi 8@%rsi 8@%rdx 8@%rcx",
-		"8@%rax 8@%rbx 8@%rdi 8@%rsi 8@%rdx 8@%rcx 8@%r8",
-		"8@%rax 8@%rbx 8@%rdi 8@%rsi 8@%rdx 8@%rcx 8@%r8 8@%r9",
-		"8@%rax 8@%rbx 8@%rdi 8@%rsi 8@%rdx 8@%rcx 8@%r8 8@%r9 8@%r12",
-	};
+	const size_t most = sizeof(arg_registers) / sizeof(arg_registers[0]);
 	const size_t n = (size_t)(function->arity < 0 ? -function->arity : function->arity);
 
 	if (function->language != FUNCTION_OCAML || function->arity == ARITY_UNKNOWN)
-		return "";
-	return n < sizeof(first_n) / sizeof(first_n[0]) ? first_n[n] : registers;
+		return 0;
+	return n < most ? n : most;
+}
+
+/*
+ * Return the operands of FUNCTION's arguments at its first instruction, in the format of a probe's
+ * note. Return "" if the arity is unknown.
+ */
+static const char *arguments_of(const struct function *function)
+{
+	const size_t n = count_register_args(function);
+
+	return n ? arg_registers[n - 1].operands : "";
+}
+
+/* Return the set of registers that have the arguments of FUNCTION at its first instruction. */
+static uint32_t registers_of(const struct function *function)
+{
+	uint32_t set = 0;
+
+	for (size_t i = 0; i < count_register_args(function); i++)
+		set |= 1U << arg_registers[i].number;
+	return set;
 }
 
 /* Set *WHY to the text "cannot be WHAT: REASON". The caller of the public function frees *WHY. */
@@ -312,15 +336,17 @@ static int add_window(struct code_sites *sites, uint32_t probe, bool is_on_ocaml
 	return 0;
 }
 
-/* Add WINDOW of FUNCTION. */
+/* Add WINDOW of FUNCTION, where its arguments are at the places ARGS. */
 static int add_window_site(struct code_sites *sites, const struct function *function,
-			   uint32_t probe, const struct code_window *window, uint8_t events)
+			   uint32_t probe, const struct code_window *window, uint8_t events,
+			   const char *args)
 {
 	const bool is_ocaml = function->language == FUNCTION_OCAML;
 	const struct spot spot = { .va = function->va + window->off,
 				   .cost = CODE_EMULATED,
 				   .depth = window->depth,
-				   .events = events };
+				   .events = events,
+				   .args = args };
 	struct site *site;
 	const int err =
 		add_window(sites, probe, is_ocaml && sites->has_ocaml_stacks, &spot, window, &site);
@@ -376,13 +402,15 @@ static int check_jumps_into(struct code_sites *sites, const struct function *fun
 
 /* Append WINDOWS, which are those of FUNCTION. */
 static int add_window_sites(struct code_sites *sites, const struct function *function,
-			    uint32_t probe, const struct code_windows *windows, bool needs_time)
+			    uint32_t probe, const struct code_windows *windows,
+			    const struct code_needs *needs)
 {
 	int err = add_window_site(sites, function, probe, &windows->count,
-				  SITE_COUNTS | (needs_time ? SITE_BEGINS : 0));
+				  SITE_COUNTS | (needs->time ? SITE_BEGINS : 0),
+				  needs->args ? arguments_of(function) : "");
 
-	for (size_t i = 0; !err && needs_time && i < windows->n_exits; i++)
-		err = add_window_site(sites, function, probe, &windows->exits[i], SITE_ENDS);
+	for (size_t i = 0; !err && needs->time && i < windows->n_exits; i++)
+		err = add_window_site(sites, function, probe, &windows->exits[i], SITE_ENDS, "");
 	return err;
 }
 
@@ -405,7 +433,7 @@ static const char *find_window_fault(const struct code_sites *sites,
  * *WHY: as for code_sites_add_function().
  */
 static int add_windows(struct code_sites *sites, const struct function *function, uint32_t probe,
-		       bool needs_time, char **why)
+		       const struct code_needs *needs, char **why)
 {
 	const bool is_c = function->language != FUNCTION_OCAML;
 	const enum window_language language = is_c			? WINDOW_C
@@ -418,18 +446,18 @@ static int add_windows(struct code_sites *sites, const struct function *function
 
 	if (fault)
 		return set_refusal(sites, "counted inside", fault, why);
-	err = decode_function(sites, function->va, function->bytes, needs_time, &decoded, why);
+	err = decode_function(sites, function->va, function->bytes, needs->time, &decoded, why);
 	if (!err && !*why)
 		err = code_windows_find(sites->ctx, code_file_flow(sites->file), &decoded, language,
-					&windows);
+					needs->args ? registers_of(function) : 0, &windows);
 	if (!err && !*why) {
-		fault = find_window_fault(sites, &windows, needs_time, &what);
+		fault = find_window_fault(sites, &windows, needs->time, &what);
 		err = fault ? set_refusal(sites, what, fault, why) : 0;
 	}
 	if (!err && !*why && is_c)
 		err = check_jumps_into(sites, function, &windows.count, why);
 	if (!err && !*why)
-		err = add_window_sites(sites, function, probe, &windows, needs_time);
+		err = add_window_sites(sites, function, probe, &windows, needs);
 	code_windows_free(&windows);
 	code_function_free(&decoded);
 	return err;
@@ -498,7 +526,7 @@ int code_sites_add_function(struct code_sites *sites, const struct function *fun
 
 	*why = NULL;
 	if (needs->window)
-		return add_windows(sites, function, probe, needs->time, why);
+		return add_windows(sites, function, probe, needs, why);
 	if (!function->is_chosen || function->language != FUNCTION_C)
 		return add_function(sites, function, probe, needs, why);
 	err = add_choices(sites, function, probe, needs, why);

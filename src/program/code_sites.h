@@ -16,8 +16,12 @@
 
 /* What to measure besides the number of calls. */
 struct code_needs {
-	bool time;   /* time of calls: sites at the exits are needed */
-	bool args;   /* arguments: the site must be the first instruction */
+	bool time; /* time of calls: sites at the exits are needed */
+	/*
+	 * arguments: the site must be the first instruction, or a window where the registers of the
+	 * arguments have not changed
+	 */
+	bool args;
 	bool bounds; /* for a phase: use only first instructions and returns of functions */
 	bool window; /* for a function or a line: its sites are windows (code/window.h) */
 };

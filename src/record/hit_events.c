@@ -62,7 +62,23 @@ struct event_args {
 	struct trace_arg list[TRACE_MAX_ARGS];
 	char *texts[TRACE_MAX_ARGS];
 	size_t n;
+	size_t key; /* 1 + the number of the argument that is a key; 0: none */
 };
+
+/* Return true if argument number ARG of HIT, which is called NAME, is one of KEYS. */
+static bool is_key(const struct hit_keys *keys, const struct ocp_hit *hit, size_t arg,
+		   const char *name)
+{
+	for (size_t i = 0; i < keys->n; i++) {
+		const struct hit_key *key = &keys->list[i];
+
+		if (key->name ? strcmp(key->name, name) == 0
+			      : arg == key->number && (strcmp(hit->probe, key->start) == 0 ||
+						       strcmp(hit->probe, key->stop) == 0))
+			return true;
+	}
+	return false;
+}
 
 static void free_args(struct event_args *args)
 {
@@ -113,8 +129,12 @@ static int set_value(struct event_args *args, const struct value *value, enum oc
 	return 0;
 }
 
-/* Add the arguments of HIT. Unless AT is NULL, their names say that they are those of probe AT. */
-static int add_args(struct event_args *args, const struct ocp_hit *hit, const char *at)
+/*
+ * Add the arguments of HIT, of which one may be a key of KEYS. Unless AT is NULL, their names say
+ * that they are those of probe AT, and none of them is taken for a key.
+ */
+static int add_args(struct event_args *args, const struct hit_keys *keys, const struct ocp_hit *hit,
+		    const char *at)
 {
 	int err = 0;
 
@@ -127,6 +147,8 @@ static int add_args(struct event_args *args, const struct ocp_hit *hit, const ch
 			snprintf(name, sizeof(name), "arg%zu", i);
 		snprintf(full, sizeof(full), "%s%s%s", name, at ? " at " : "", at ? at : "");
 		err = trace_name(args->trace, full, &args->list[args->n].name);
+		if (!at && !args->key && is_key(keys, hit, i, name))
+			args->key = args->n + 1;
 		if (!err)
 			err = set_value(args, &value, type);
 	}
@@ -172,7 +194,8 @@ static int add_open_arg(struct event_args *args)
 
 /* ---- events --------------------------------------------------------------------------------- */
 
-static int add_instant(struct trace *trace, int64_t start_ns, const struct ocp_hit *hit)
+static int add_instant(struct trace *trace, const struct hit_keys *keys, int64_t start_ns,
+		       const struct ocp_hit *hit)
 {
 	struct event_args args = { .trace = trace };
 	struct trace_event event = {
@@ -183,12 +206,13 @@ static int add_instant(struct trace *trace, int64_t start_ns, const struct ocp_h
 	int err = trace_name(trace, hit->probe, &event.name);
 
 	if (!err)
-		err = add_args(&args, hit, NULL);
+		err = add_args(&args, keys, hit, NULL);
 	if (!err)
 		err = hit_events_track(trace, TRACE_THREAD, hit->pid, hit->tid, hit->comm,
 				       event.begin_ns, &event.track);
 	event.args = args.list;
 	event.n_args = args.n;
+	event.key = (uint8_t)args.key;
 	if (err >= 0)
 		err = trace_add(trace, &event);
 	free_args(&args);
@@ -219,7 +243,7 @@ static int add_slice_args(struct event_args *args, const struct slow_pair *pair)
 	int err = 0;
 
 	if (stop && !pair->is_call)
-		err = add_args(args, stop, pair->stop);
+		err = add_args(args, &(const struct hit_keys){ 0 }, stop, pair->stop);
 	/* The track of the slice does not show its threads. */
 	if (!err && pair->is_keyed && start)
 		err = add_thread_arg(args, start, NULL);
@@ -228,7 +252,8 @@ static int add_slice_args(struct event_args *args, const struct slow_pair *pair)
 	return err ?: pair->is_open ? add_open_arg(args) : 0;
 }
 
-static int add_slice(struct trace *trace, int64_t start_ns, const struct slow_pair *pair)
+static int add_slice(struct trace *trace, const struct hit_keys *keys, int64_t start_ns,
+		     const struct slow_pair *pair)
 {
 	const struct ocp_hit *stop = pair->stop_hit, *start = pair->start_hit;
 	struct event_args args = { .trace = trace };
@@ -247,7 +272,7 @@ static int add_slice(struct trace *trace, int64_t start_ns, const struct slow_pa
 	name_pair(pair, name);
 	err = trace_name(trace, name, &event.name);
 	if (!err && start)
-		err = add_args(&args, start, NULL);
+		err = add_args(&args, keys, start, NULL);
 	if (!err)
 		err = add_slice_args(&args, pair);
 	if (!err && pair->is_keyed)
@@ -257,15 +282,18 @@ static int add_slice(struct trace *trace, int64_t start_ns, const struct slow_pa
 				       start_ns + on->time_ns, &event.track);
 	event.args = args.list;
 	event.n_args = args.n;
+	event.key = (uint8_t)args.key;
 	if (err >= 0)
 		err = trace_add(trace, &event);
 	free_args(&args);
 	return err;
 }
 
-int hit_events_add(struct trace *trace, int64_t start_ns, const struct ocp_hit *hit)
+int hit_events_add(struct trace *trace, const struct hit_keys *keys, int64_t start_ns,
+		   const struct ocp_hit *hit)
 {
 	const struct slow_pair *pair = slow_pair_of(hit);
 
-	return pair ? add_slice(trace, start_ns, pair) : add_instant(trace, start_ns, hit);
+	return pair ? add_slice(trace, keys, start_ns, pair)
+		    : add_instant(trace, keys, start_ns, hit);
 }

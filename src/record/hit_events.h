@@ -11,10 +11,27 @@
 #include "record/trace.h"
 
 /*
- * Add HIT to TRACE. START_NS is the time of CLOCK_MONOTONIC at which the time of hits is 0. Returns
+ * The arguments by which pairs are matched. Each pair has one: the hits of START and of STOP with
+ * the same value belong to one request, and so do the hits of other probes that have an argument of
+ * this name.
+ */
+struct hit_key {
+	const char *start, *stop;
+	const char *name;    /* NULL: the argument is known only by its number */
+	unsigned int number; /* used if there is no name */
+};
+
+struct hit_keys {
+	const struct hit_key *list;
+	size_t n;
+};
+
+/*
+ * Add HIT to TRACE. KEYS say which argument tells to which request it belongs. START_NS is the time of CLOCK_MONOTONIC at which the time of hits is 0. Returns
  * 0 or -ENOMEM.
  */
-int hit_events_add(struct trace *trace, int64_t start_ns, const struct ocp_hit *hit);
+int hit_events_add(struct trace *trace, const struct hit_keys *keys, int64_t start_ns,
+		   const struct ocp_hit *hit);
 
 /*
  * Set *NUMBER to the track of KIND with NAME of process PID, as trace_track() does. The track of

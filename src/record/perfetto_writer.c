@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/strbuf.h"
 #include "perfetto.pb-c.h"
+#include "record/flows.h"
 #include "record/named_stacks.h"
 #include "record/timeline.h"
 
@@ -39,6 +40,7 @@ struct perfetto_out {
 	struct ocp_ctx *ctx;
 	const struct trace_source *source;
 	struct timeline timeline;
+	struct flow_ends *flows; /* by item */
 	FILE *to;
 	uint8_t *bytes; /* a packet, as it is written */
 	size_t room;
@@ -444,8 +446,10 @@ static int write_named(struct perfetto_out *out, const struct timeline_item *ite
 	return err;
 }
 
-static int write_item(struct perfetto_out *out, const struct timeline_item *item)
+static int write_item(struct perfetto_out *out, size_t i)
 {
+	const struct timeline_item *item = &out->timeline.items[i];
+	struct flow_ends *flow = &out->flows[i];
 	struct trace_arg args[TRACE_MAX_ARGS];
 	struct trace_event event;
 	pb_event message = PERFETTO__PROTOS__TRACK_EVENT__INIT;
@@ -453,6 +457,10 @@ static int write_item(struct perfetto_out *out, const struct timeline_item *item
 	message.has_type = message.has_track_uuid = true;
 	message.type = event_type(item->kind);
 	message.track_uuid = lane_uuid(item->lane);
+	message.n_flow_ids = flow->out != 0;
+	message.flow_ids = &flow->out;
+	message.n_terminating_flow_ids = flow->in != 0;
+	message.terminating_flow_ids = &flow->in;
 	if (item->kind == TIMELINE_END)
 		return write_event_packet(out, item->ns, &message, NULL);
 	trace_read(out->source->trace, item->place, args, &event);
@@ -539,17 +547,20 @@ int perfetto_write(struct ocp_ctx *ctx, const void *data, FILE *to)
 	int err = timeline_make(ctx, out.source->trace, out.source->since_ns, &out.timeline);
 
 	if (!err)
+		err = flows_find(ctx, out.source->trace, &out.timeline, &out.flows);
+	if (!err)
 		err = write_head(&out);
 	if (!err)
 		err = write_tracks(&out);
 	if (!err)
 		err = write_origin(&out);
 	for (size_t i = 0; !err && i < out.timeline.n_items; i++)
-		err = write_item(&out, &out.timeline.items[i]);
+		err = write_item(&out, i);
 	if (!err)
 		err = write_end(&out);
 	timeline_free(&out.timeline);
 	named_stacks_free(&out.stacks);
+	free(out.flows);
 	free(out.parents);
 	free(out.bytes);
 	return err;

@@ -172,30 +172,41 @@ static bool end_track(struct arrangement *a)
 }
 
 /*
- * By time. At one time, the items of a lane keep their order: they are at increasing addresses
- * until the sort, and `place` is not their order. So the order is taken from a copy of the index.
+ * By time. At one time, first the items of groups, so that a request begins before its hits. The
+ * items of a lane keep their order: they are at increasing addresses until the sort, and `place` is
+ * not their order. So the order is taken from a copy of the index.
  */
 struct sorted {
 	struct timeline_item item;
 	size_t index;
+	bool is_of_group;
 };
 
 static int compare_sorted(const void *a, const void *b)
 {
 	const struct sorted *x = a, *y = b;
-	const int order = compare(x->item.ns, y->item.ns);
+	int order = compare(x->item.ns, y->item.ns);
 
+	if (!order)
+		order = y->is_of_group - x->is_of_group;
 	return order ? order : compare((int64_t)x->index, (int64_t)y->index);
 }
 
-static bool sort_items(struct timeline *timeline)
+static bool sort_items(const struct trace *trace, struct timeline *timeline)
 {
 	struct sorted *sorted = calloc(timeline->n_items + 1, sizeof(*sorted));
 
 	if (!sorted)
 		return false;
 	for (size_t i = 0; i < timeline->n_items; i++)
-		sorted[i] = (struct sorted){ .item = timeline->items[i], .index = i };
+		sorted[i] = (struct sorted){
+			.item = timeline->items[i],
+			.index = i,
+			.is_of_group =
+				trace_track_get(trace,
+						timeline->lanes[timeline->items[i].lane].track)
+					->kind == TRACE_GROUP,
+		};
 	qsort(sorted, timeline->n_items, sizeof(*sorted), compare_sorted);
 	for (size_t i = 0; i < timeline->n_items; i++)
 		timeline->items[i] = sorted[i].item;
@@ -218,7 +229,7 @@ int timeline_make(struct ocp_ctx *ctx, const struct trace *trace, int64_t since_
 			is_done = end_track(&a);
 		is_done = is_done && place_event(&a, &a.picked[i]);
 	}
-	is_done = end_track(&a) && is_done && sort_items(timeline);
+	is_done = end_track(&a) && is_done && sort_items(trace, timeline);
 	free(a.picked);
 	return is_done ? 0 : ctx_no_memory(ctx);
 }

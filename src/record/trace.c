@@ -26,7 +26,7 @@ struct stored_event {
 	uint8_t kind;
 	uint8_t category;
 	uint8_t n_args;
-	uint8_t is_open;
+	uint8_t key_and_open; /* 2 * event->key + event->is_open */
 	uint32_t track;
 	uint32_t name;
 	int64_t begin_ns;
@@ -69,6 +69,7 @@ struct trace {
 	size_t n_tracks, n_used_tracks;
 	void *track_tree; /* of struct known_track */
 	size_t many_tracks;
+	bool has_keys;
 };
 
 int trace_new(struct ocp_ctx *ctx, size_t bytes, struct trace **out)
@@ -431,7 +432,7 @@ int trace_add(struct trace *trace, const struct trace_event *event)
 		.kind = (uint8_t)event->kind,
 		.category = (uint8_t)event->category,
 		.n_args = (uint8_t)event->n_args,
-		.is_open = event->is_open,
+		.key_and_open = (uint8_t)(2 * event->key + event->is_open),
 		.track = event->track,
 		.name = event->name,
 		.begin_ns = event->begin_ns,
@@ -455,6 +456,7 @@ int trace_add(struct trace *trace, const struct trace_event *event)
 	for (size_t i = 0; i < event->n_args; i++)
 		to = store_arg(to, &event->args[i]);
 	trace->n_events++;
+	trace->has_keys |= event->key != 0;
 	note_event(trace, event->track);
 	return 0;
 }
@@ -480,6 +482,11 @@ void trace_rewind(struct trace *trace, const struct trace_mark *mark)
 	trace->n_events -= n_added;
 	trace->next = mark->next;
 	trace->end = mark->end;
+}
+
+bool trace_has_keys(const struct trace *trace)
+{
+	return trace->has_keys;
 }
 
 uint64_t trace_event_count(const struct trace *trace)
@@ -536,7 +543,8 @@ void trace_read(const struct trace *trace, size_t place, struct trace_arg args[T
 		.begin_ns = stored->begin_ns,
 		.duration_ns = is_counter ? 0 : stored->duration_ns,
 		.value = is_counter ? stored->duration_ns : 0,
-		.is_open = stored->is_open,
+		.is_open = stored->key_and_open & 1,
+		.key = stored->key_and_open >> 1,
 		.stack = stored->stack,
 		.args = args,
 		.n_args = stored->n_args,

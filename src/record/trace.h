@@ -68,6 +68,8 @@ struct trace_event {
 	int64_t begin_ns, duration_ns;
 	int64_t value; /* of TRACE_COUNTER */
 	bool is_open;  /* of TRACE_SLICE: it has no end, and the duration is 0 */
+	/* 1 + the number of the argument that says to which request it belongs; 0: none */
+	uint8_t key;
 	/* of TRACE_WAIT and TRACE_SAMPLE: the number of the stack, see record/moments.h */
 	uint64_t stack;
 	const struct trace_arg *args;
@@ -143,6 +145,9 @@ struct trace_mark {
 };
 struct trace_mark trace_mark(const struct trace *trace);
 void trace_rewind(struct trace *trace, const struct trace_mark *mark);
+
+/* Return true if any event that was ever added has a key. */
+bool trace_has_keys(const struct trace *trace);
 
 /* The numbers of events that the buffer has, and of those that were dropped. */
 uint64_t trace_event_count(const struct trace *trace);

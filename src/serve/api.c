@@ -207,7 +207,7 @@ static void add_target(struct json *j, const struct watch_target *target)
 }
 
 void api_write_status(struct strbuf *out, const struct watch *watch, bool has_control,
-		      bool has_profiles, bool has_heaps)
+		      bool has_profiles, bool has_heaps, bool has_recordings)
 {
 	struct json j = { .out = out };
 
@@ -215,6 +215,7 @@ void api_write_status(struct strbuf *out, const struct watch *watch, bool has_co
 	json_bool(&j, "control", has_control);
 	json_bool(&j, "profile", has_profiles);
 	json_bool(&j, "memprof", has_heaps);
+	json_bool(&j, "record", has_recordings);
 	json_open_member(&j, "targets", "[");
 	for (size_t i = 0; i < watch_target_count(watch); i++)
 		add_target(&j, watch_target(watch, i));

@@ -10,7 +10,7 @@
 enum { API_VERSION = 2 }; /* the version of all documents under /api/v1/ */
 
 void api_write_status(struct strbuf *out, const struct watch *watch, bool has_control,
-		      bool has_profiles, bool has_heaps);
+		      bool has_profiles, bool has_heaps, bool has_recordings);
 /*
  * Write the columns of SPAN, the oldest first. If ONLY_PAIRS, omit the rates of the probes. For
  * WATCH_QUARTER_HOUR, omit probes without hits.

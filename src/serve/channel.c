@@ -159,9 +159,10 @@ static int make_body(const struct strbuf *body)
 	return fd < 0 ? -errno : fd;
 }
 
-int channel_answer(int fd, uint64_t id, unsigned int status, const struct strbuf *body)
+/* Send the answer to the request ID, with the first N bytes of the file BODY_FD as its body. */
+static int send_body(int fd, uint64_t id, unsigned int status, int body_fd, size_t n)
 {
-	struct answer_head head = { .id = id, .n = body->n, .status = status };
+	struct answer_head head = { .id = id, .n = n, .status = status };
 	struct iovec part = { &head, sizeof(head) };
 	union control_bytes control = { .bytes = { 0 } };
 	struct msghdr message = {
@@ -171,11 +172,7 @@ int channel_answer(int fd, uint64_t id, unsigned int status, const struct strbuf
 		.msg_controllen = sizeof(control),
 	};
 	struct cmsghdr *first = CMSG_FIRSTHDR(&message);
-	const int body_fd = make_body(body);
-	int err = 0;
 
-	if (body_fd < 0)
-		return body_fd;
 	first->cmsg_level = SOL_SOCKET;
 	first->cmsg_type = SCM_RIGHTS;
 	first->cmsg_len = CMSG_LEN(sizeof(body_fd));
@@ -184,10 +181,24 @@ int channel_answer(int fd, uint64_t id, unsigned int status, const struct strbuf
 	 * Do not block: the HTTP process limits the number of unanswered requests, so all answers
 	 * fit into the socket.
 	 */
-	if (sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		err = -errno;
+	return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+int channel_answer(int fd, uint64_t id, unsigned int status, const struct strbuf *body)
+{
+	const int body_fd = make_body(body);
+	int err;
+
+	if (body_fd < 0)
+		return body_fd;
+	err = send_body(fd, id, status, body_fd, body->n);
 	close(body_fd);
 	return err;
+}
+
+int channel_answer_file(int fd, uint64_t id, int body_fd, size_t n)
+{
+	return send_body(fd, id, 0, body_fd, n);
 }
 
 /* ---- child processes ------------------------------------------------------------------------ */

@@ -24,12 +24,17 @@ enum ask {
 	ASK_HISTORY,
 	ASK_PAIR_HISTORY,
 	ASK_QUARTER_HOUR,
-	ASK_SWITCH,   /* ASK_SWITCH to ASK_PROFILES are sent with a message (serve/request.h) */
-	ASK_PROFILE,  /* a profile in pprof's format */
-	ASK_FLAME,    /* a flame graph as JSON, for the page */
-	ASK_HEAP,     /* a profile of the heap in pprof's format */
-	ASK_SITES,    /* the allocation sites of the heap, as JSON */
-	ASK_PROFILES, /* the index page, which lists the paths and the programs */
+	ASK_SWITCH,	/* ASK_SWITCH to ASK_DUMP are sent with a message (serve/request.h) */
+	ASK_PROFILE,	/* a profile in pprof's format */
+	ASK_FLAME,	/* a flame graph as JSON, for the page */
+	ASK_HEAP,	/* a profile of the heap in pprof's format */
+	ASK_SITES,	/* the allocation sites of the heap, as JSON */
+	ASK_PROFILES,	/* the index page, which lists the paths and the programs */
+	ASK_RECORDINGS, /* the list of recordings, see serve/recordings.h */
+	ASK_RECORDING,	/* a file of a recording */
+	ASK_TICKET,	/* the address of a page of a recording */
+	ASK_PAGE,	/* this page */
+	ASK_DUMP,	/* let a recorder write a file */
 	/*
 	 * Sent with the id of an earlier request for a profile: the client of that profile has
 	 * gone. ASK_END_OF_PROFILE itself gets no answer.
@@ -71,6 +76,8 @@ int channel_receive(int fd, uint64_t *id, unsigned int *status, struct strbuf *b
 int channel_take(int fd, struct asked *asked);
 /* Send STATUS and BODY as the answer to the request ID. Return 0 or -errno. */
 int channel_answer(int fd, uint64_t id, unsigned int status, const struct strbuf *body);
+/* Like channel_answer(), with status 200: the body is the first N bytes of the file BODY_FD. */
+int channel_answer_file(int fd, uint64_t id, int body_fd, size_t n);
 
 /* ---- child processes ------------------------------------------------------------------------ */
 

@@ -16,6 +16,7 @@
 #include "base/suggest.h"
 #include "memprof/session.h"
 #include "program/arg_names.h"
+#include "record/conditions.h"
 #include "serve/config_file.h"
 #include "serve/hosts.h"
 #include "serve/label_name.h"
@@ -734,6 +735,38 @@ static int take_limit(struct config_reader *r, const char *where, struct json_ob
 	return err;
 }
 
+/* Take the conditions of the flight recorder of a target. */
+static int take_conditions(struct config_reader *r, const char *where, struct json_object *value,
+			   void *into)
+{
+	struct record_conditions *conditions = &r->config->conditions[r->config->n_targets - 1];
+	char element[WHERE_BYTES];
+	size_t n;
+	int err = 0;
+
+	(void)into;
+	if (!json_object_is_type(value, json_type_array) || !json_object_array_length(value))
+		return wrong(r, where, "not a list of conditions");
+	n = json_object_array_length(value);
+	conditions->list = calloc(n, sizeof(*conditions->list));
+	if (!conditions->list)
+		return ctx_no_memory(r->ctx);
+	for (; !err && conditions->n < n; conditions->n++) {
+		const char **text = &conditions->list[conditions->n];
+		struct record_condition condition;
+
+		name_element(element, where, conditions->n);
+		err = take_text(r, element, json_object_array_get_idx(value, conditions->n), text);
+		if (err)
+			break;
+		err = record_condition_read(r->ctx, *text, &condition);
+		record_condition_free(&condition);
+		if (err)
+			config_blame(r->ctx, r->config, element);
+	}
+	return err;
+}
+
 /*
  * Check the name of the label for the argument that the target groups by. Set the default: the
  * argument's name.
@@ -844,6 +877,7 @@ static int take_target(struct config_reader *r, const char *where, struct json_o
 		{ "by_limit", take_limit, OF_TARGET(label.limit) },
 		{ "budget", take_budget, OF_REQUEST(budget) },
 		{ "engine", take_engine, OF_TARGET(engine) },
+		{ "when", take_conditions, 0, false },
 	};
 	const size_t i = r->config->n_targets++;
 	struct watch_spec *target = &r->config->targets[i];
@@ -914,6 +948,64 @@ static int take_memprof(struct config_reader *r, const char *where, struct json_
 	return 0;
 }
 
+static int take_last(struct config_reader *r, const char *where, struct json_object *value,
+		     void *into)
+{
+	uint64_t ns;
+	const char *text;
+	int err = take_text(r, where, value, &text);
+
+	if (err)
+		return err;
+	if (!record_condition_read_time(text, &ns) || ns > RECORD_LONGEST_NS)
+		return wrong(r, where, "'%.100s': not a time such as 500ms or 10s (at most 1h)",
+			     text);
+	*(const char **)into = text;
+	return 0;
+}
+
+static int take_files(struct config_reader *r, const char *where, struct json_object *value,
+		      void *into)
+{
+	int64_t n = 0;
+	int err = take_integer(r, where, value, 1, RECORD_MOST_FILES, &n);
+
+	if (!err)
+		*(size_t *)into = (size_t)n;
+	return err;
+}
+
+static int take_megabytes(struct config_reader *r, const char *where, struct json_object *value,
+			  void *into)
+{
+	int64_t n = 0;
+	int err = take_integer(r, where, value, 1, RECORD_MOST_MB, &n);
+
+	if (!err)
+		*(size_t *)into = (size_t)n;
+	return err;
+}
+
+static int take_record(struct config_reader *r, const char *where, struct json_object *value,
+		       void *into)
+{
+#define OF_RECORD(name) offsetof(struct record_settings, name), false
+	static const struct config_key keys[] = {
+		{ "folder", take_text, OF_RECORD(folder) },
+		{ "last", take_last, OF_RECORD(last) },
+		{ "files", take_files, OF_RECORD(files) },
+		{ "disk_mb", take_megabytes, OF_RECORD(disk_mb) },
+		{ "memory_mb", take_megabytes, OF_RECORD(memory_mb) },
+	};
+	struct record_settings *record = into;
+	int err;
+
+	if (!json_object_is_type(value, json_type_object))
+		return wrong(r, where, "not an object");
+	err = take_object(r, where, value, keys, sizeof(keys) / sizeof(keys[0]), record);
+	return err || record->folder ? err : wrong(r, where, "'folder' is required");
+}
+
 static int take_buckets(struct config_reader *r, const char *where, struct json_object *value,
 			void *into)
 {
@@ -949,7 +1041,8 @@ static int take_targets(struct config_reader *r, const char *where, struct json_
 	config->targets = calloc(n, sizeof(*config->targets));
 	config->requests = calloc(n, sizeof(*config->requests));
 	config->label_names = calloc(n, sizeof(*config->label_names));
-	if (!config->targets || !config->requests || !config->label_names)
+	config->conditions = calloc(n, sizeof(*config->conditions));
+	if (!config->targets || !config->requests || !config->label_names || !config->conditions)
 		return ctx_no_memory(r->ctx);
 	r->exes = json_object_new_object();
 	r->pids = json_object_new_object();
@@ -974,6 +1067,7 @@ static int take_config(struct config_reader *r)
 		{ "profile", take_boolean, OF_SETTINGS(profile) },
 		{ "memprof", take_memprof, offsetof(struct config, settings), false },
 		{ "token_file", take_text, OF_SETTINGS(token_file) },
+		{ "record", take_record, OF_SETTINGS(record) },
 		{ "targets", take_targets, 0, false },
 	};
 	struct json_object *root = r->config->memory->root;
@@ -1066,6 +1160,7 @@ void config_free(struct config *config)
 	for (size_t i = 0; i < config->n_targets; i++) {
 		measure_request_free(&config->requests[i]);
 		free(config->label_names[i]);
+		free(config->conditions[i].list);
 	}
 	json_object_put(config->memory->root);
 	json_object_put(config->memory->lines);
@@ -1074,6 +1169,7 @@ void config_free(struct config *config)
 	free(config->targets);
 	free(config->requests);
 	free(config->label_names);
+	free(config->conditions);
 	free(config->settings.hosts);
 	free(config);
 }

@@ -10,6 +10,7 @@
  *	profile    true | false
  *	memprof    true | false | the samples per word, a number
  *	token_file "FILE"
+ *	record     { "folder": "FOLDER", "last": "10s", "files": N, "disk_mb": N, "memory_mb": N }
  *	targets    [ TARGET, ... ]; default: every program with probes
  *
  * A TARGET is { "exe": "FILE" } or { "pid": N }, and may have these keys:
@@ -22,6 +23,7 @@
  *	by_limit   how many values have separate samples; default: WATCH_LABEL_LIMIT
  *	budget     percent of a core
  *	engine     "bpf", "inside" or "auto"
+ *	when       ["CONDITION", ...], as the option --when of `record`; requires "record"
  */
 #ifndef SERVE_CONFIG_H
 #define SERVE_CONFIG_H
@@ -32,6 +34,24 @@
 #include "serve/buckets.h"
 #include "watch/watch.h"
 
+enum { RECORD_MOST_FILES = 1000, RECORD_MOST_MB = 65536 };
+#define RECORD_LONGEST_NS (UINT64_C(3600) * 1000000000)
+
+/* The flight recorders, see recorders.h. */
+struct record_settings {
+	const char *folder; /* for the files; NULL: nothing is recorded */
+	const char *last;   /* as the option --last of `record`; NULL: not given */
+	size_t files;	    /* the most recordings in the folder */
+	size_t disk_mb;	    /* the most megabytes that they take */
+	size_t memory_mb;   /* the events that a recorder keeps in memory */
+};
+
+/* The values of --when for one program. */
+struct record_conditions {
+	const char **list;
+	size_t n;
+};
+
 /* The settings that can also be given as options. */
 struct serve_settings {
 	const char *listen, *textfile; /* NULL: not given */
@@ -41,13 +61,15 @@ struct serve_settings {
 	bool label_pid, profile, memprof;
 	double memprof_rate;	/* samples per word, with `memprof` */
 	const char *token_file; /* NULL: choose a random token */
+	struct record_settings record;
 };
 
 struct config {
 	struct serve_settings settings;
 	struct watch_spec *targets;
 	size_t n_targets;
-	struct measure_request *requests; /* targets[i].request points to requests[i] */
+	struct measure_request *requests;     /* targets[i].request points to requests[i] */
+	struct record_conditions *conditions; /* of each target */
 	char **label_names; /* targets[i].label.name, if the file does not give it; or NULL */
 	struct config_memory *memory; /* owns the strings, except those of the requests */
 };

@@ -112,8 +112,10 @@ static bool is_profile(enum ask ask)
 
 static const char *type_of(enum ask ask)
 {
-	if (ask == ASK_PROFILE || ask == ASK_HEAP)
+	if (ask == ASK_PROFILE || ask == ASK_HEAP || ask == ASK_RECORDING)
 		return "application/octet-stream";
+	if (ask == ASK_PAGE)
+		return "text/html; charset=utf-8";
 	if (ask == ASK_PROFILES)
 		return "text/plain; charset=utf-8";
 	return ask < ASK_STATUS ? exposition_type((enum exposition)(ask - ASK_METRICS))
@@ -139,6 +141,14 @@ static void send_answer(const struct asks *asks, enum ask ask, uint64_t ticket, 
 		http_add_header(&reply, "Content-Disposition",
 				ask == ASK_HEAP ? "attachment; filename=\"heap.pb.gz\""
 						: "attachment; filename=\"profile.pb.gz\"");
+	if (ask == ASK_RECORDING && !status)
+		http_add_header(&reply, "Content-Disposition", "attachment");
+	/* The page has a policy of its own. It must not act as a page of this server. */
+	if (ask == ASK_PAGE)
+		http_add_header(&reply, "Content-Security-Policy",
+				"sandbox allow-scripts allow-forms; frame-ancestors 'none'");
+	if (ask == ASK_PAGE)
+		http_add_header(&reply, "Referrer-Policy", "no-referrer");
 	if (status == HTTP_UNAUTHORIZED)
 		http_add_header(&reply, "WWW-Authenticate", "Bearer");
 	http_answer(asks->http, ticket, &reply);
@@ -409,7 +419,9 @@ static void answer_json(void *data, const struct http_request *request, struct h
 	if (!http_share(request, reply, request->what + 1))
 		pass_on(data, request, request->what, "application/json", reply);
 }
-static void answer_switch(void *data, const struct http_request *request, struct http_reply *reply)
+
+/* Pass a POST request to the measuring process. */
+static void answer_post(void *data, const struct http_request *request, struct http_reply *reply)
 {
 	struct routes *routes = data;
 	struct strbuf message = { 0 };
@@ -418,7 +430,7 @@ static void answer_switch(void *data, const struct http_request *request, struct
 	if (message.is_short)
 		http_error(reply, HTTP_UNAVAILABLE, "out of memory", NULL);
 	else
-		reply->ticket = asks_queue(&routes->asks, ASK_SWITCH, &message);
+		reply->ticket = asks_queue(&routes->asks, request->what, &message);
 	if (!reply->ticket && !reply->status)
 		say_busy(routes, reply);
 	strbuf_free(&message);
@@ -562,13 +574,18 @@ static int routes_start(struct ocp_ctx *ctx, struct routes *routes, int listen_f
 		 */
 		{ "/api/v1/history/pairs", answer_json, HTTP_GET, ASK_PAIR_HISTORY },
 		{ "/api/v1/history/15m", answer_json, HTTP_GET, ASK_QUARTER_HOUR },
-		{ "/api/v1/switch", answer_switch, HTTP_POST, ASK_SWITCH },
+		{ "/api/v1/switch", answer_post, HTTP_POST, ASK_SWITCH },
 		{ "/api/v1/profile", answer_profile, HTTP_ONLY_GET, ASK_FLAME },
 		{ "/debug/pprof/profile", answer_profile, HTTP_ONLY_GET, ASK_PROFILE },
 		{ "/debug/pprof/allocs", answer_profile, HTTP_ONLY_GET, ASK_PROFILE },
 		{ "/debug/pprof/heap", answer_profile, HTTP_ONLY_GET, ASK_HEAP },
 		{ "/api/v1/heap", answer_profile, HTTP_ONLY_GET, ASK_SITES },
 		{ "/debug/pprof/", answer_profile, HTTP_ONLY_GET, ASK_PROFILES },
+		{ "/api/v1/recordings", answer_profile, HTTP_ONLY_GET, ASK_RECORDINGS },
+		{ "/api/v1/recording", answer_profile, HTTP_ONLY_GET, ASK_RECORDING },
+		{ "/api/v1/recordings/open", answer_post, HTTP_POST, ASK_TICKET },
+		{ "/api/v1/recordings/dump", answer_post, HTTP_POST, ASK_DUMP },
+		{ "/recordings/page", answer_profile, HTTP_ONLY_GET, ASK_PAGE },
 		{ "/healthz", answer_health, HTTP_GET, 0 },
 	};
 	const size_t n_fixed = sizeof(fixed) / sizeof(fixed[0]);

@@ -6,6 +6,7 @@
 
 #include "base/array.h"
 #include "memprof/session.h"
+#include "record/conditions.h"
 #include "serve/hosts.h"
 #include "serve/server.h"
 
@@ -31,6 +32,25 @@ static int add_host(const struct command *command, struct serve_options *own, co
 		return EXIT_FAILED;
 	}
 	*new = name;
+	return EXIT_DONE;
+}
+
+static int add_condition(const struct command *command, struct options *options,
+			 struct serve_options *own, const char *text)
+{
+	struct record_condition condition;
+	const int err = record_condition_read(options->ctx, text, &condition);
+	const char **new;
+
+	record_condition_free(&condition);
+	if (err)
+		return say_usage(command, "--when '%s': %s", text, ocp_error(options->ctx));
+	new = array_add(own->conditions.list, own->conditions.n);
+	if (!new) {
+		say("out of memory");
+		return EXIT_FAILED;
+	}
+	*new = text;
 	return EXIT_DONE;
 }
 
@@ -64,6 +84,7 @@ static int set_serve_option(const struct command *command, struct options *optio
 		{ "config", &own->config, NULL },
 		{ "textfile", &own->settings.textfile, NULL },
 		{ "token-file", &own->settings.token_file, NULL },
+		{ "record", &own->settings.record.folder, NULL },
 		{ "label-pid", NULL, &own->settings.label_pid },
 		{ "control", NULL, &own->control },
 		{ "profile", NULL, &own->settings.profile },
@@ -82,8 +103,37 @@ static int set_serve_option(const struct command *command, struct options *optio
 		return add_host(command, own, value);
 	if (strcmp(name, "memprof") == 0)
 		return set_memprof(command, own, value);
+	if (strcmp(name, "when") == 0)
+		return add_condition(command, options, own, value);
 	why = buckets_parse(&own->settings.buckets, value);
 	return why ? say_usage(command, "--buckets '%s': %s", value, why) : EXIT_DONE;
+}
+
+/* Check the options for what needs the token, and those for the port and the textfile. */
+static int check_offers(const struct command *command, const struct options *options)
+{
+	const struct serve_options *own = options->own;
+
+	if (own->settings.token_file && !own->control && !own->settings.profile &&
+	    !own->settings.memprof && !own->settings.record.folder && !own->config)
+		return say_usage(command, "--token-file requires --control, --profile, --memprof "
+					  "or --record");
+	if (own->conditions.n && !own->settings.record.folder)
+		return say_usage(command, "--when requires --record");
+	if (own->settings.record.folder && !*own->settings.record.folder)
+		return say_usage(command, "--record '': not a directory");
+	if (own->settings.record.folder && !options->n_pids && !options->exe && !own->config)
+		return say_usage(command, "--record requires -pid, --exe or --config");
+	if (own->settings.memprof && !options->n_pids && !options->exe && !own->config)
+		return say_usage(command, "--memprof requires -pid, --exe or --config");
+	if (own->settings.n_hosts && own->settings.textfile && !own->settings.listen &&
+	    !own->config)
+		return say_usage(command, "--host requires --listen");
+	if (options->interval_ns && !own->settings.textfile && !own->config)
+		return say_usage(command, "--interval requires --textfile");
+	if (own->settings.textfile && !*own->settings.textfile)
+		return say_usage(command, "--textfile '': not a file");
+	return EXIT_DONE;
 }
 
 /* Check that the options of `serve` do not contradict each other. */
@@ -103,20 +153,9 @@ static int check_serve_options(const struct command *command, const struct optio
 				 "--config excludes measuring options; set them in the file");
 	if (own->settings.label_pid && options->engine == ENGINE_INSIDE)
 		return say_usage(command, "--engine inside excludes --label-pid");
-	if (own->settings.token_file && !own->control && !own->settings.profile &&
-	    !own->settings.memprof && !own->config)
-		return say_usage(command,
-				 "--token-file requires --control, --profile or --memprof");
-	if (own->settings.memprof && !options->n_pids && !options->exe && !own->config)
-		return say_usage(command, "--memprof requires -pid, --exe or --config");
-	if (own->settings.n_hosts && own->settings.textfile && !own->settings.listen &&
-	    !own->config)
-		return say_usage(command, "--host requires --listen");
-	if (options->interval_ns && !own->settings.textfile && !own->config)
-		return say_usage(command, "--interval requires --textfile");
-	if (own->settings.textfile && !*own->settings.textfile)
-		return say_usage(command, "--textfile '': not a file");
-	return EXIT_DONE;
+	if (own->conditions.n && own->config)
+		return say_usage(command, "--config excludes --when; set it in the file");
+	return check_offers(command, options);
 }
 
 static const struct command command_serve;

@@ -65,7 +65,11 @@ struct http_reply {
 	unsigned int status;
 	const char *type;   /* the value of Content-Type */
 	struct strbuf body; /* the body, if `data` is NULL */
-	const void *data;   /* NULL, or a body of n_data bytes in memory that outlives the server */
+	/* From the measuring process: the body is the first n_file bytes of this file. */
+	bool has_file;
+	int file_fd;
+	size_t n_file;
+	const void *data; /* NULL, or a body of n_data bytes in memory that outlives the server */
 	size_t n_data;
 	struct {
 		const char *name, *value; /* the value is copied when the reply is sent */

@@ -25,6 +25,8 @@
 #include "serve/metrics.h"
 #include "serve/profile_worker.h"
 #include "serve/profiling.h"
+#include "serve/recorders.h"
+#include "serve/recordings.h"
 #include "serve/switch_request.h"
 #include "serve/textfile.h"
 
@@ -41,6 +43,8 @@ struct server {
 	struct profiling *profiling; /* NULL: profiles are disabled */
 	struct profiling *heaps;     /* NULL: profiles of the heap are disabled */
 	struct profile_counts counts;
+	struct recorders *recorders;   /* NULL: nothing is recorded */
+	struct recordings *recordings; /* NULL: nothing is recorded */
 	struct hosts hosts;
 	struct listener listener;
 	struct front *front; /* NULL: no port is open */
@@ -88,6 +92,21 @@ static int watch_all(struct server *s, const struct config *config)
 	return err;
 }
 
+/* Set *IS to the settings of recorders: those of the options OWN, else of the FILE, else defaults. */
+static void find_record_settings(const struct serve_options *own,
+				 const struct record_settings *file, struct record_settings *is)
+{
+	*is = *file;
+	if (own->settings.record.folder)
+		is->folder = own->settings.record.folder;
+	if (!is->files)
+		is->files = 20;
+	if (!is->disk_mb)
+		is->disk_mb = 1024;
+	if (!is->memory_mb)
+		is->memory_mb = 64;
+}
+
 /*
  * Set *SETTINGS to the settings in effect with CONFIG, which may be NULL. Options take precedence
  * over CONFIG.
@@ -120,6 +139,7 @@ static void find_settings(const struct server *s, const struct config *config,
 	}
 	if (!settings->token_file)
 		settings->token_file = file->token_file;
+	find_record_settings(s->own, &file->record, &settings->record);
 }
 
 static bool equal(const char *a, const char *b)
@@ -163,6 +183,22 @@ static int needs_restart(struct server *s, const struct config *new, const char 
 	return err;
 }
 
+/* Return -EINVAL with the message WHY about the targets of NEW, which names no program. */
+static int lacks_names(struct server *s, const struct config *new, const char *why)
+{
+	const int err = ctx_error(s->ctx, -EINVAL, "%s", why);
+
+	config_blame(s->ctx, new, "targets");
+	return err;
+}
+
+static bool are_record_settings_equal(const struct record_settings *a,
+				      const struct record_settings *b)
+{
+	return equal(a->folder, b->folder) && equal(a->last, b->last) && a->files == b->files &&
+	       a->disk_mb == b->disk_mb && a->memory_mb == b->memory_mb;
+}
+
 /*
  * Return 0 if the configuration can change to NEW, and the settings to SETTINGS, without a restart.
  * Otherwise return -EINVAL with a message.
@@ -184,16 +220,47 @@ static int check_change(struct server *s, const struct config *new,
 		return needs_restart(s, new, "memprof");
 	if (!equal(s->settings.token_file, settings->token_file))
 		return needs_restart(s, new, "token_file");
+	if (!are_record_settings_equal(&s->settings.record, &settings->record))
+		return needs_restart(s, new, "record");
+	if (s->settings.record.folder && !names_programs(s, new))
+		return lacks_names(s, new,
+				   "cannot be left out without a restart: only programs "
+				   "that are named are recorded");
 	if ((s->settings.memprof || (s->heaps && s->own->control)) &&
 	    names_programs(s, s->config) && !names_programs(s, new)) {
-		const int err = ctx_error(s->ctx, -EINVAL,
-					  "cannot be left out without a restart: Gc.Memprof runs "
-					  "only in programs that are named");
-
-		config_blame(s->ctx, new, "targets");
-		return err;
+		return lacks_names(s, new,
+				   "cannot be left out without a restart: Gc.Memprof runs only in "
+				   "programs that are named");
 	}
 	return 0;
+}
+
+/* Record the programs of CONFIG or, if CONFIG has no targets, those that the options name. */
+static int record_all(struct server *s, const struct config *config)
+{
+	const struct options *options = s->options;
+	const bool has_targets = config && config->n_targets;
+	const size_t n = has_targets ? config->n_targets : options->n_pids ? options->n_pids : 1;
+	struct recorded_program *programs = calloc(n, sizeof(*programs));
+	int err;
+
+	if (!programs)
+		return ctx_no_memory(s->ctx);
+	for (size_t i = 0; i < n; i++)
+		programs[i] = has_targets ? (struct recorded_program){
+			.exe = config->targets[i].exe,
+			.pid = config->targets[i].pid,
+			.request = config->targets[i].request,
+			.conditions = &config->conditions[i],
+		} : (struct recorded_program){
+			.exe = options->n_pids ? NULL : options->exe,
+			.pid = options->n_pids ? options->pids[i] : 0,
+			.request = &options->request,
+			.conditions = &s->own->conditions,
+		};
+	err = recorders_set(s->recorders, programs, n);
+	free(programs);
+	return err;
 }
 
 static void say_reloaded(const struct server *s)
@@ -235,6 +302,8 @@ static void reload(struct server *s)
 	config_free(s->config);
 	s->config = new;
 	say_reloaded(s);
+	if (s->recorders && record_all(s, new))
+		say("%s: the recorders were not changed: %s", s->own->config, ocp_error(s->ctx));
 }
 
 /* ---- answers to the HTTP process ------------------------------------------------------------ */
@@ -280,6 +349,14 @@ static bool answer_profile(struct server *s, const struct asked *asked, struct h
 	return true;
 }
 
+static bool answer_recording(struct server *s, const struct asked *asked, struct http_reply *reply)
+{
+	if (s->recordings)
+		return recordings_answer(s->recordings, asked, reply);
+	http_error(reply, HTTP_NOT_FOUND, "nothing is recorded", "start it with --record");
+	return true;
+}
+
 /*
  * Answer the untrusted request ASKED. Return true if REPLY is the answer. Return false if no answer
  * is to be sent now: ASK_END_OF_PROFILE gets no answer, and profiling_take() returns the answer to
@@ -291,7 +368,7 @@ static bool answer_asked(struct server *s, const struct asked *asked, struct htt
 	case ASK_STATUS:
 		if (read_watch(s, reply))
 			api_write_status(&reply->body, s->watch, s->control, s->profiling,
-					 s->heaps && profiling_runs(s->heaps));
+					 s->heaps && profiling_runs(s->heaps), s->recordings);
 		break;
 	case ASK_HISTORY:
 	case ASK_PAIR_HISTORY:
@@ -310,6 +387,12 @@ static bool answer_asked(struct server *s, const struct asked *asked, struct htt
 	case ASK_SITES:
 	case ASK_PROFILES:
 		return answer_profile(s, asked, reply);
+	case ASK_RECORDINGS:
+	case ASK_RECORDING:
+	case ASK_TICKET:
+	case ASK_PAGE:
+	case ASK_DUMP:
+		return answer_recording(s, asked, reply);
 	case ASK_END_OF_PROFILE:
 		if (s->profiling)
 			profiling_end(s->profiling, asked->id);
@@ -373,6 +456,8 @@ static int on_tick(struct server *s)
 		profiling_follow(s->profiling, s->watch);
 	if (!err && s->heaps)
 		follow_heaps(s);
+	if (!err && s->recordings)
+		recordings_prune(s->recordings);
 	if (!err && s->textfile_fd < 0)
 		renew_textfile(s);
 	return err;
@@ -415,7 +500,12 @@ static int send_reply(struct server *s, uint64_t id, struct http_reply *reply)
 		strbuf_free(&reply->body);
 		http_error(reply, HTTP_UNAVAILABLE, "out of memory", NULL);
 	}
-	err = channel_answer(front_fd(s->front), id, reply->status, &reply->body);
+	if (reply->has_file) {
+		err = channel_answer_file(front_fd(s->front), id, reply->file_fd, reply->n_file);
+		close(reply->file_fd);
+	} else {
+		err = channel_answer(front_fd(s->front), id, reply->status, &reply->body);
+	}
 	strbuf_free(&reply->body);
 	return err ? front_failed(s->ctx, s->front, err) : 0;
 }
@@ -452,6 +542,22 @@ static int answer_profiles(struct server *s, struct profiling *profiling)
 	return err;
 }
 
+/* Send the answers of recorders that are ready. */
+static int answer_recordings(struct server *s)
+{
+	int err = 0;
+
+	while (!err && s->recordings) {
+		struct http_reply reply = { 0 };
+		uint64_t id;
+
+		if (!recordings_take(s->recordings, &id, &reply))
+			break;
+		err = send_reply(s, id, &reply);
+	}
+	return err;
+}
+
 static int run_loop(struct server *s)
 {
 	struct epoll_event event;
@@ -471,6 +577,10 @@ static int run_loop(struct server *s)
 			err = answer_profiles(s, s->profiling);
 		if (!err && s->front)
 			err = answer_profiles(s, s->heaps);
+		if (!err && s->recorders)
+			recorders_tick(s->recorders);
+		if (!err && s->front)
+			err = answer_recordings(s);
 	}
 	return err;
 }
@@ -540,12 +650,13 @@ static void raise_fd_limit(void)
 /* Return true if the server offers anything that requires the token. */
 static bool has_token(const struct server *s)
 {
-	return s->own->control || s->settings.profile || s->settings.memprof;
+	return s->own->control || s->settings.profile || s->settings.memprof ||
+	       s->settings.record.folder;
 }
 
 /*
- * Return what requires the token, as the user has written it: an option, or the key "profile" or
- * "memprof" of the file, in quotes.
+ * Return what requires the token, as the user has written it: an option, or the key "profile",
+ * "memprof" or "record" of the file, in quotes.
  */
 static const char *token_reason(const struct server *s)
 {
@@ -555,7 +666,9 @@ static const char *token_reason(const struct server *s)
 		return "--control";
 	if (s->settings.profile)
 		return given->profile ? "--profile" : "'profile'";
-	return given->memprof ? "--memprof" : "'memprof'";
+	if (s->settings.memprof)
+		return given->memprof ? "--memprof" : "'memprof'";
+	return given->record.folder ? "--record" : "'record'";
 }
 
 /* Return -EINVAL with the message that something requires the token, but no port is opened. */
@@ -567,8 +680,29 @@ static int lacks_listen(const struct server *s)
 				  is_key ? "'listen'" : "--listen");
 
 	if (is_key)
-		config_blame(s->ctx, s->config, s->settings.profile ? "profile" : "memprof");
+		config_blame(s->ctx, s->config,
+			     s->settings.profile   ? "profile"
+			     : s->settings.memprof ? "memprof"
+						   : "record");
 	return err;
+}
+
+/* Check that conditions are given only if there is a folder for the recordings. */
+static int check_conditions(const struct server *s)
+{
+	for (size_t i = 0; s->config && !s->settings.record.folder && i < s->config->n_targets;
+	     i++) {
+		char where[32];
+		int err;
+
+		if (!s->config->conditions[i].n)
+			continue;
+		err = ctx_error(s->ctx, -EINVAL, "requires 'record'");
+		snprintf(where, sizeof(where), "targets[%zu].when", i);
+		config_blame(s->ctx, s->config, where);
+		return err;
+	}
+	return 0;
 }
 
 /* Check that the token, if there is a file for it, has a use, and that the programs are named. */
@@ -579,9 +713,10 @@ static int check_settings(const struct server *s)
 	if (s->settings.token_file && !has_token(s)) {
 		if (s->own->settings.token_file)
 			return ctx_error(s->ctx, -EINVAL,
-					 "--token-file requires --control, --profile or --memprof");
+					 "--token-file requires --control, --profile, --memprof or "
+					 "--record");
 		err = ctx_error(s->ctx, -EINVAL,
-				"requires 'profile', 'memprof' or the option --control");
+				"requires 'profile', 'memprof', 'record' or the option --control");
 		config_blame(s->ctx, s->config, "token_file");
 	}
 	if (!err && s->settings.memprof && !names_programs(s, s->config)) {
@@ -589,7 +724,12 @@ static int check_settings(const struct server *s)
 				s->own->settings.memprof ? "--memprof" : "'memprof'");
 		config_blame(s->ctx, s->config, "targets");
 	}
-	return err;
+	if (!err && s->settings.record.folder && !names_programs(s, s->config)) {
+		err = ctx_error(s->ctx, -EINVAL, "not given: %s is for programs that are named",
+				s->own->settings.record.folder ? "--record" : "'record'");
+		config_blame(s->ctx, s->config, "targets");
+	}
+	return err ? err : check_conditions(s);
 }
 
 /* Choose the token, or read it from its file. */
@@ -726,6 +866,18 @@ static int start_heaps(struct server *s)
 	return err;
 }
 
+static int start_recorders(struct server *s)
+{
+	int err = recorders_new(s->ctx, &s->settings.record, s->epoll_fd, &s->recorders);
+
+	if (!err)
+		err = recordings_new(s->ctx, &s->settings.record, &s->auth, s->recorders,
+				     s->epoll_fd, &s->recordings);
+	if (err && s->config && s->config->settings.record.folder == s->settings.record.folder)
+		config_blame(s->ctx, s->config, "record.folder");
+	return err ? err : record_all(s, s->config);
+}
+
 static int set_up_server(struct server *s)
 {
 	int err = take_signals(s);
@@ -759,6 +911,8 @@ static int set_up_server(struct server *s)
 		err = start_profiling(s);
 	if (!err && (s->settings.profile || s->settings.memprof))
 		err = start_heaps(s);
+	if (!err && s->settings.record.folder)
+		err = start_recorders(s);
 	if (!err)
 		err = open_port(s);
 	return err;
@@ -770,6 +924,8 @@ static void tear_down_server(struct server *s)
 
 	profiling_free(s->profiling);
 	profiling_free(s->heaps);
+	recordings_free(s->recordings);
+	recorders_free(s->recorders);
 	watch_free(s->watch);
 	config_free(s->config);
 	free(s->asked);

@@ -17,6 +17,7 @@ struct serve_options {
 	struct serve_settings settings; /* take precedence over the configuration */
 	const char *config;		/* the configuration file; NULL: not given */
 	bool control;
+	struct record_conditions conditions; /* of the programs that the options name */
 };
 
 /* Serve until SIGINT or SIGTERM. Return an exit code. */

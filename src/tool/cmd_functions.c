@@ -294,8 +294,9 @@ static int find_window(struct ocp_ctx *ctx, const struct code_file *file, bool h
 		       const struct code_function *decoded, struct function_row *row)
 {
 	struct code_windows windows;
-	int err = code_windows_find(ctx, code_file_flow(file), decoded,
-				    has_ocaml_stacks ? WINDOW_OCAML_5 : WINDOW_OCAML_4, &windows);
+	int err =
+		code_windows_find(ctx, code_file_flow(file), decoded,
+				  has_ocaml_stacks ? WINDOW_OCAML_5 : WINDOW_OCAML_4, 0, &windows);
 
 	if (err)
 		return err;

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -29,21 +30,23 @@
 #include "measure/hit_filter.h"
 #include "measure/meter.h"
 #include "measure/open_pairs.h"
-#include "measure/slower.h"
 #include "process/gc_gauges.h"
-#include "program/item.h"
 #include "program/program.h"
+#include "record/conditions.h"
 #include "record/hit_events.h"
 #include "record/moments.h"
 #include "record/page_writer.h"
 #include "record/perfetto_writer.h"
+#include "record/recorder_socket.h"
 #include "tool/gc_plan.h"
 #include "tool/likely_pairs.h"
 #include "tool/measure_session.h"
+#include "tool/numbered_files.h"
 #include "tool/profile_files.h"
 
 enum {
 	DEFAULT_MEMORY = 64 << 20,
+	DEFAULT_DISK = 1 << 30,
 	DEFAULT_FILES = 10,
 	MOST_FILES = 10000,
 	SHARE_OF_EVENTS =
@@ -61,28 +64,18 @@ static const int64_t DEFAULT_LAST_NS = 10000000000;
 /* The default limit of the cost of waits, and of samples. */
 static const double MOST_OF_A_CORE = 0.05;
 
-/* ---- conditions ----------------------------------------------------------------------------- */
-
-enum condition_kind { WHEN_SLOWER, WHEN_PAUSE, WHEN_HIT };
-
-/* A value of --when. */
-struct condition {
-	enum condition_kind kind;
-	const char *text;	   /* as it was written */
-	char *what;		   /* a pair, a function or a probe */
-	uint64_t ns;		   /* the shortest time for which the condition holds */
-	struct hit_filter *filter; /* of WHEN_HIT: which hits; NULL: all */
-	bool is_unsure;		   /* it was said that some hits are not decided */
-};
+/* ---- options and conditions ------------------------------------------------------------------ */
 
 struct record_options {
-	struct condition *conditions;
+	struct record_condition *conditions;
 	size_t n_conditions;
 	int64_t last_ns;
-	size_t memory, n_files;
+	size_t memory, n_files, disk;
+	const char *name; /* of the flight recorder, for --dump; NULL: none */
+	const char *dump; /* ask the flight recorder of this name for a file; NULL: record */
 	unsigned int hz;  /* samples of the CPU per second; 0: none */
 	const char *html; /* the page to write; NULL: none */
-	bool has_last, has_files, has_no_waits;
+	bool has_last, has_files, has_disk, has_no_waits;
 };
 
 /* Set by SIGUSR1, which asks for a file in the same way as a condition. */
@@ -94,133 +87,25 @@ static void ask_for_file(int number)
 	is_asked = 1;
 }
 
-static int wrong_condition(const struct command *command, const char *text)
-{
-	return say_usage(command,
-			 "--when '%s': not 'slower START,STOP TIME', 'slower fn:NAME TIME', "
-			 "'pause TIME', 'hit PROBE' or 'hit PROBE if FILTER', with one name for "
-			 "each other word in capitals",
-			 text);
-}
-
-static bool read_duration(const char *text, uint64_t *ns)
-{
-	static const struct {
-		const char *unit;
-		double ns;
-	} units[] = { { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 }, { "m", 60e9 }, { "h", 3600e9 } };
-	char *end;
-	const double value = strtod(text, &end);
-
-	for (size_t i = 0; end != text && i < sizeof(units) / sizeof(units[0]); i++)
-		if (strcmp(end, units[i].unit) == 0 && value > 0 && value * units[i].ns < 1e15) {
-			*ns = (uint64_t)(value * units[i].ns);
-			return true;
-		}
-	return false;
-}
-
-/*
- * Return true if TEXT names one thing: not several, and no pattern, whose matches have other names.
- */
-static bool names_one(const char *text)
-{
-	const enum item_kind kind = item_kind_of(text);
-
-	if (strchr(text, ',') || item_is_function_line(text))
-		return false;
-	return kind == ITEM_PROBE || kind == ITEM_FUNCTION || kind == ITEM_C_FUNCTION ||
-	       kind == ITEM_GC_PHASE;
-}
-
-/* Return true if TEXT is what --time times as one pair: START,STOP or a function. */
-static bool names_one_pair(const char *text)
-{
-	const char *comma = strchr(text, ',');
-	char start[512];
-
-	if (!comma)
-		return item_is_code(text) && names_one(text);
-	snprintf(start, sizeof(start), "%.*s", (int)(comma - text), text);
-	return names_one(start) && names_one(comma + 1);
-}
-
-/*
- * Read REST, which is NULL or `if FILTER`, into CONDITION. Returns false if it is neither. *ERR is
- * set if the filter is wrong; the message is then in CTX.
- */
-static bool read_hit_filter(struct ocp_ctx *ctx, char *rest, struct condition *condition, int *err)
-{
-	const char *word = strsep(&rest, " ");
-
-	if (!word)
-		return true;
-	if (strcmp(word, "if") != 0 || !rest)
-		return false;
-	*err = hit_filter_parse(ctx, rest, &condition->filter);
-	return true;
-}
-
-/* Read the words of a condition. The words are in COPY. *ERR as for read_hit_filter(). */
-static bool read_condition(struct ocp_ctx *ctx, char *copy, struct condition *condition, int *err)
-{
-	char *rest = copy;
-	const char *kind = strsep(&rest, " "), *what = strsep(&rest, " "), *time;
-
-	if (!what || !*what)
-		return false;
-	condition->what = strdup(what);
-	if (strcmp(kind, "hit") == 0) {
-		condition->kind = WHEN_HIT;
-		return names_one(what) && read_hit_filter(ctx, rest, condition, err);
-	}
-	if (strcmp(kind, "pause") == 0) {
-		condition->kind = WHEN_PAUSE;
-		return !rest && read_duration(what, &condition->ns);
-	}
-	time = strsep(&rest, " ");
-	condition->kind = WHEN_SLOWER;
-	return strcmp(kind, "slower") == 0 && time && !rest && names_one_pair(what) &&
-	       read_duration(time, &condition->ns);
-}
-
 static int add_condition(const struct command *command, struct ocp_ctx *ctx,
 			 struct record_options *own, const char *text)
 {
-	struct condition *condition = array_add(own->conditions, own->n_conditions);
-	char *copy = strdup(text);
-	bool is_right;
-	int err = 0;
+	struct record_condition *condition = array_add(own->conditions, own->n_conditions);
+	int err;
 
-	if (!condition || !copy) {
-		free(copy);
-		own->n_conditions -= condition != NULL;
+	if (!condition) {
 		say("out of memory");
 		return EXIT_FAILED;
 	}
-	*condition = (struct condition){ .text = text };
-	is_right = read_condition(ctx, copy, condition, &err);
-	free(copy);
-	if (err)
-		return say_usage(command, "--when '%s': %s", text, ocp_error(ctx));
-	return is_right ? EXIT_DONE : wrong_condition(command, text);
-}
-
-/* Return true if WHAT names the pair from START to STOP, or the calls of START if STOP is "". */
-static bool names_pair(const char *what, const char *start, const char *stop)
-{
-	const size_t n = strlen(start);
-
-	if (!*stop)
-		return strcmp(what, start) == 0;
-	return strncmp(what, start, n) == 0 && what[n] == ',' && strcmp(what + n + 1, stop) == 0;
+	err = record_condition_read(ctx, text, condition);
+	return err ? say_usage(command, "--when '%s': %s", text, ocp_error(ctx)) : EXIT_DONE;
 }
 
 static bool times_pair(const struct measure_request *request, const char *what)
 {
 	for (size_t i = 0; i < request->n_pairs; i++)
-		if (names_pair(what, request->pairs[i].start.text,
-			       request_pair_stop(&request->pairs[i])))
+		if (record_condition_names_pair(what, request->pairs[i].start.text,
+						request_pair_stop(&request->pairs[i])))
 			return true;
 	return false;
 }
@@ -242,7 +127,7 @@ static int request_conditions(const struct command *command, struct options *opt
 	int code = EXIT_DONE;
 
 	for (size_t i = 0; code == EXIT_DONE && i < own->n_conditions; i++) {
-		const struct condition *condition = &own->conditions[i];
+		const struct record_condition *condition = &own->conditions[i];
 
 		if (condition->kind == WHEN_SLOWER &&
 		    !times_pair(&options->request, condition->what))
@@ -255,37 +140,26 @@ static int request_conditions(const struct command *command, struct options *opt
 }
 
 /*
- * Return true if HIT is one of CONDITION, a hit of its probe. The first time that this is not
- * decided, because an argument has another type than it is compared with, say so.
+ * With a key, also record the hits of the starts and stops of the pairs: they show in which threads
+ * a request was. A filter need not apply to the arguments of both, so with a filter they are not
+ * recorded.
  */
-static bool passes_filter(struct condition *condition, const struct ocp_hit *hit)
+static int request_ends_of_pairs(const struct command *command, struct options *options)
 {
-	bool is_unsure = false;
-	const bool passes =
-		!condition->filter || hit_filter_matches(condition->filter, hit, &is_unsure);
+	struct measure_request *request = &options->request;
+	int code = EXIT_DONE;
 
-	if (is_unsure && !condition->is_unsure)
-		say("warning: --when '%s': an argument of a hit has another type than it is "
-		    "compared with, or was not recorded; such a comparison is false",
-		    condition->text);
-	condition->is_unsure |= is_unsure;
-	return passes;
-}
+	if (!measure_request_has_key(request) || request->filter)
+		return EXIT_DONE;
+	for (size_t i = 0; code == EXIT_DONE && i < request->n_pairs; i++) {
+		const char *ends[] = { request->pairs[i].start.text,
+				       request_pair_stop(&request->pairs[i]) };
 
-static bool condition_holds(struct condition *condition, const struct ocp_hit *hit)
-{
-	const struct slow_pair *pair = slow_pair_of(hit);
-
-	switch (condition->kind) {
-	case WHEN_SLOWER:
-		return pair && pair->ns >= condition->ns &&
-		       names_pair(condition->what, pair->start, pair->stop);
-	case WHEN_PAUSE:
-		return pair && pair->ns >= condition->ns && strncmp(pair->start, "gc:", 3) == 0;
-	default:
-		return !pair && strcmp(hit->probe, condition->what) == 0 &&
-		       passes_filter(condition, hit);
+		for (int j = 0; code == EXIT_DONE && *ends[1] && j < 2; j++)
+			if (!prints_probe(request, ends[j]))
+				code = measure_options_add(command, options, "print", ends[j]);
 	}
+	return code;
 }
 
 /* Check that the probes of METER have the arguments of the conditions. */
@@ -307,6 +181,7 @@ struct recording {
 	struct options *options;
 	const struct record_options *own;
 	struct trace *trace;
+	struct hit_keys keys; /* by which the pairs are matched */
 	struct measure_session measure;
 	struct ocp_process *held; /* the program that was started and is held; NULL: none */
 	struct workload command;  /* the command, if there is one */
@@ -321,9 +196,11 @@ struct recording {
 	/* of a flight recorder: the next file, and when it is due (0: no condition holds) */
 	const char *why;
 	int64_t due_ns, held_ns;
-	size_t n_existing; /* files 1 to n_existing were there before */
-	size_t n_written;
-	uint64_t n_held; /* how often a condition held */
+	bool is_for_dump;  /* no condition holds; --dump has asked for the file */
+	size_t n_existing; /* the number of the last file that was there before */
+	size_t n_written, n_removed;
+	struct recorder_socket *socket; /* NULL: the recorder has no name */
+	uint64_t n_held;		/* how often a condition held */
 	int err;
 };
 
@@ -331,32 +208,44 @@ struct recording {
 static void plan_file(struct recording *r, const char *why, int64_t ns)
 {
 	r->n_held++;
-	if (r->due_ns)
+	/* A file for --dump would lack the time afterwards. */
+	if (r->due_ns && !r->is_for_dump)
 		return;
+	r->is_for_dump = false;
 	r->why = why;
 	r->held_ns = ns;
 	r->due_ns = ns + AFTERWARDS_NS;
+}
+
+/* Somebody waits for a file: write it now, unless one is planned already. */
+static void plan_dump(struct recording *r)
+{
+	if (r->due_ns)
+		return;
+	r->is_for_dump = true;
+	r->why = "record --dump";
+	r->held_ns = r->due_ns = session_now_ns();
 }
 
 static void take_hit(void *data, const struct ocp_hit *hit)
 {
 	struct recording *r = data;
 	const int64_t start_ns = meter_start_ns(r->measure.meter);
-	int err = hit_events_add(r->trace, start_ns, hit);
+	int err = hit_events_add(r->trace, &r->keys, start_ns, hit);
 
 	if (err == -E2BIG)
 		r->n_lost++;
 	else if (err)
 		r->err = err;
 	for (size_t i = 0; i < r->own->n_conditions; i++)
-		if (condition_holds(&r->own->conditions[i], hit))
+		if (record_condition_holds(r->options->ctx, &r->own->conditions[i], hit))
 			plan_file(r, r->own->conditions[i].text, start_ns + hit->time_ns);
 }
 
 static void take_open_hit(void *data, const struct ocp_hit *hit)
 {
 	struct recording *r = data;
-	int err = hit_events_add(r->trace, meter_start_ns(r->measure.meter), hit);
+	int err = hit_events_add(r->trace, &r->keys, meter_start_ns(r->measure.meter), hit);
 
 	if (!err)
 		r->n_open++;
@@ -497,96 +386,102 @@ static int make_source(struct recording *r, int64_t since_ns, const char *why,
 	return err || !r->moments ? err : moments_read_stacks(r->moments);
 }
 
-/* Return the name of file number N: OUTPUT with the number before its extension. */
-static char *numbered_path(const char *output, size_t n)
-{
-	const char *slash = strrchr(output, '/');
-	const char *dot = strrchr(slash ? slash : output, '.');
-	const size_t stem =
-		dot && dot != output && dot[-1] != '/' ? (size_t)(dot - output) : strlen(output);
-	char *path;
-
-	return asprintf(&path, "%.*s-%zu%s", (int)stem, output, n, output + stem) < 0 ? NULL : path;
-}
-
-/* Set *EXISTS to whether a file NUMBER exists in any form. */
-static int find_numbered(const struct recording *r, size_t number, bool *exists)
+/* Files of an earlier recorder stay: find the number after theirs. */
+static int find_existing(struct recording *r)
 {
 	struct trace_form forms[MOST_FORMS];
 	const size_t n = trace_forms(r->options, forms);
 
-	*exists = false;
 	for (size_t i = 0; i < n; i++) {
-		char *path = numbered_path(forms[i].path, number);
+		size_t last;
+		int err = numbered_file_last(r->options->ctx, forms[i].path, &last);
 
-		if (!path)
-			return ctx_no_memory(r->options->ctx);
-		*exists |= access(path, F_OK) == 0;
-		free(path);
+		if (err)
+			return err;
+		r->n_existing = last > r->n_existing ? last : r->n_existing;
 	}
 	return 0;
 }
 
-/* Files of an earlier recorder stay: find the number after theirs. */
-static int find_existing(struct recording *r)
+/* Remove file NUMBER in all FORMS. */
+static void remove_numbered(const struct trace_form *forms, size_t n, size_t number)
 {
-	bool exists;
+	for (size_t i = 0; i < n; i++) {
+		char *path = numbered_file_path(forms[i].path, number);
 
-	do {
-		int err = find_numbered(r, r->n_existing + 1, &exists);
-
-		if (err)
-			return err;
-		r->n_existing += exists;
-	} while (exists);
-	return 0;
+		if (path && unlink(path) != 0 && errno != ENOENT)
+			say("%s: %s", path, strerror(errno));
+		free(path);
+	}
 }
 
-/* Remove the oldest file of this recorder in the form FORM if there are too many. */
-static void remove_oldest(const struct recording *r, const struct trace_form *form)
+/* Return the size of file NUMBER in all FORMS. */
+static uint64_t numbered_bytes(const struct trace_form *forms, size_t n, size_t number)
 {
-	char *path;
+	uint64_t bytes = 0;
 
-	if (r->n_written <= r->own->n_files)
-		return;
-	path = numbered_path(form->path, r->n_existing + r->n_written - r->own->n_files);
-	if (path && unlink(path) != 0 && errno != ENOENT)
-		say("%s: %s", path, strerror(errno));
-	free(path);
+	for (size_t i = 0; i < n; i++) {
+		char *path = numbered_file_path(forms[i].path, number);
+		struct stat st;
+
+		if (path && stat(path, &st) == 0)
+			bytes += (uint64_t)st.st_size;
+		free(path);
+	}
+	return bytes;
 }
 
-/* Write the file that is due, with the events of SOURCE, in the form FORM. */
+/* Remove the oldest files of this recorder while there are too many or they are too large. */
+static void remove_oldest(struct recording *r, const struct trace_form *forms, size_t n)
+{
+	const size_t most = r->own->n_files, first = r->n_existing + 1;
+	size_t kept = 0;
+	uint64_t bytes = 0;
+
+	/* The newest file always stays. */
+	while (kept < most && kept < r->n_written - r->n_removed) {
+		bytes += numbered_bytes(forms, n, first + r->n_written - 1 - kept);
+		if (kept && bytes > r->own->disk)
+			break;
+		kept++;
+	}
+	while (r->n_written - r->n_removed > kept)
+		remove_numbered(forms, n, first + r->n_removed++);
+}
+
+/* Write the file that is due, with the events of SOURCE, to PATH in the form FORM. */
 static int write_due_form(struct recording *r, const struct trace_source *source,
-			  const struct trace_form *form)
+			  const struct trace_form *form, const char *path)
 {
-	char *path = numbered_path(form->path, r->n_existing + r->n_written + 1);
-	int err;
+	int err = path ? profile_file_write(r->options->ctx, path, form->write, source)
+		       : ctx_no_memory(r->options->ctx);
 
-	if (!path)
-		return ctx_no_memory(r->options->ctx);
-	err = profile_file_write(r->options->ctx, path, form->write, source);
 	if (!err && !r->options->quiet)
 		say("%s: written, since %s", path, r->why);
-	free(path);
 	return err;
 }
 
-/* Write a file, in all forms. */
+/* Write a file, in all forms, and say so to those who have asked for it. */
 static int write_due_forms(struct recording *r)
 {
 	struct trace_form forms[MOST_FORMS];
+	char *paths[MOST_FORMS] = { NULL };
 	const size_t n = trace_forms(r->options, forms);
 	struct trace_source source;
 	int err = make_source(r, r->held_ns - r->own->last_ns, r->why, &source);
 
-	for (size_t i = 0; !err && i < n; i++)
-		err = write_due_form(r, &source, &forms[i]);
-	if (err)
-		return err;
-	r->n_written++;
+	for (size_t i = 0; !err && i < n; i++) {
+		paths[i] = numbered_file_path(forms[i].path, r->n_existing + r->n_written + 1);
+		err = write_due_form(r, &source, &forms[i], paths[i]);
+	}
+	if (!err) {
+		r->n_written++;
+		remove_oldest(r, forms, n);
+	}
+	recorder_socket_answer(r->socket, paths, n, err ? ocp_error(r->options->ctx) : NULL);
 	for (size_t i = 0; i < n; i++)
-		remove_oldest(r, &forms[i]);
-	return 0;
+		free(paths[i]);
+	return err;
 }
 
 /*
@@ -628,6 +523,9 @@ static enum ending after_hits(void *data)
 	}
 	if (!r->err && r->due_ns && session_now_ns() >= r->due_ns)
 		r->err = write_due(r, true);
+	/* Requests come last: the hits before a request are taken before its file is written. */
+	if (!r->err && recorder_socket_take(r->socket))
+		plan_dump(r);
 	r->measure.err = r->err;
 	return r->err ? ENDED_BY_ERROR : NOT_ENDED;
 }
@@ -703,6 +601,8 @@ static int complete_request(struct options *options, struct ocp_process **procs)
 		code = request_default(options, procs[0]);
 	if (code == EXIT_DONE)
 		code = request_conditions(&command_record, options);
+	if (code == EXIT_DONE)
+		code = request_ends_of_pairs(&command_record, options);
 	if (code != EXIT_DONE)
 		return code;
 	err = options->n_pids ? request_phases(options, options->pids[0], &options->request) : 0;
@@ -860,6 +760,30 @@ static int make_trace(struct recording *r)
 	return err < 0 ? say_error(options->ctx, err) : EXIT_DONE;
 }
 
+/* Set r->keys to the arguments by which the meter matches pairs. */
+static int find_keys(struct recording *r)
+{
+	const struct ocp_meter *meter = r->measure.meter;
+	struct hit_key *keys = calloc(meter->request.n_pairs + 1, sizeof(*keys));
+
+	if (!keys)
+		return say_error(r->options->ctx, ctx_no_memory(r->options->ctx));
+	r->keys.list = keys;
+	for (size_t i = 0; i < meter->request.n_pairs; i++) {
+		const struct request_pair *pair = &meter->request.pairs[i];
+		const unsigned int arg = (unsigned int)pair->key_arg;
+
+		if (pair->key_arg >= 0)
+			keys[r->keys.n++] = (struct hit_key){
+				.start = pair->start.text,
+				.stop = request_pair_stop(pair),
+				.name = arg_requests_name(&meter->arg_requests, arg),
+				.number = arg,
+			};
+	}
+	return EXIT_DONE;
+}
+
 static int open_recorder(struct recording *r, struct ocp_process **procs)
 {
 	struct options *options = r->options;
@@ -872,6 +796,8 @@ static int open_recorder(struct recording *r, struct ocp_process **procs)
 		err = profile_file_check(options->ctx, r->own->html);
 	if (!err && is_flight_recorder(r))
 		err = find_existing(r);
+	if (!err && r->own->name)
+		err = recorder_socket_open(options->ctx, r->own->name, &r->socket);
 	if (err)
 		return say_error(options->ctx, err);
 	code = measure_open(&r->measure, options, procs, options->n_pids);
@@ -885,6 +811,8 @@ static int open_recorder(struct recording *r, struct ocp_process **procs)
 		code = make_trace(r);
 	if (code == EXIT_DONE)
 		code = check_conditions(options, r->measure.meter);
+	if (code == EXIT_DONE)
+		code = find_keys(r);
 	if (code == EXIT_DONE)
 		code = measure_limit_sample(&r->measure, procs, options->n_pids);
 	/* Not an OCaml program, or not a known runtime: then without its figures. */
@@ -990,9 +918,11 @@ static int record_processes(struct options *options)
 	measure_close(&r.measure);
 	session_close(&session);
 	workload_close(&r.command);
+	recorder_socket_close(r.socket);
 	gc_reader_free(r.gauges);
 	moments_close(r.moments);
 	trace_free(r.trace);
+	free((void *)r.keys.list);
 	for (size_t i = 0; i < options->n_pids; i++)
 		ocp_process_free(procs[i]);
 	free(procs);
@@ -1001,7 +931,9 @@ static int record_processes(struct options *options)
 
 /* ---- options -------------------------------------------------------------------------------- */
 
-static int set_memory(const struct command *command, struct record_options *own, const char *value)
+/* Set *BYTES to VALUE, the size that the option NAME gives. */
+static int set_size(const struct command *command, const char *name, const char *value,
+		    size_t *bytes)
 {
 	static const struct {
 		const char *unit;
@@ -1013,10 +945,10 @@ static int set_memory(const struct command *command, struct record_options *own,
 	for (size_t i = 0; end != value && i < sizeof(units) / sizeof(units[0]); i++)
 		if (strcmp(end, units[i].unit) == 0 && number * units[i].bytes >= TRACE_MIN_BYTES &&
 		    number * units[i].bytes <= 64.0 * (1 << 30)) {
-			own->memory = (size_t)(number * units[i].bytes);
+			*bytes = (size_t)(number * units[i].bytes);
 			return EXIT_DONE;
 		}
-	return say_usage(command, "--memory '%s': not a size from 1MB to 64GB", value);
+	return say_usage(command, "--%s '%s': not a size from 1MB to 64GB", name, value);
 }
 
 static int set_files(const struct command *command, struct record_options *own, const char *value)
@@ -1047,7 +979,7 @@ static int set_last(const struct command *command, struct record_options *own, c
 {
 	uint64_t ns;
 
-	if (!read_duration(value, &ns) || ns > (uint64_t)3600 * 1000000000)
+	if (!record_condition_read_time(value, &ns) || ns > (uint64_t)3600 * 1000000000)
 		return say_usage(command,
 				 "--last '%s': not a time such as 500ms or 10s (at most 1h)",
 				 value);
@@ -1060,6 +992,7 @@ static struct record_options *record_options_of(struct options *options)
 {
 	static struct record_options own = { .last_ns = DEFAULT_LAST_NS,
 					     .memory = DEFAULT_MEMORY,
+					     .disk = DEFAULT_DISK,
 					     .n_files = DEFAULT_FILES,
 					     .hz = USUAL_HZ };
 
@@ -1082,8 +1015,16 @@ static int set_record_option(const struct command *command, struct options *opti
 		own->has_no_waits = true;
 		return EXIT_DONE;
 	}
+	if (strcmp(name, "name") == 0)
+		return profile_file_set(command, name, value, &own->name);
+	if (strcmp(name, "dump") == 0)
+		return profile_file_set(command, name, value, &own->dump);
 	if (strcmp(name, "memory") == 0)
-		return set_memory(command, own, value);
+		return set_size(command, name, value, &own->memory);
+	if (strcmp(name, "disk") == 0) {
+		own->has_disk = true;
+		return set_size(command, name, value, &own->disk);
+	}
 	if (strcmp(name, "files") == 0)
 		return set_files(command, own, value);
 	return set_last(command, own, value);
@@ -1111,12 +1052,37 @@ static int check_record_usage(const struct options *options)
 		return say_usage(&command_record,
 				 "--engine inside excludes %s: it records processes of -pid",
 				 starts ? "a program that the tool starts" : "--exe");
-	if (own->has_files && !own->n_conditions && !own->has_last)
-		return say_usage(&command_record, "--files needs --when or --last");
+	if ((own->has_files || own->has_disk || own->name) && !own->n_conditions && !own->has_last)
+		return say_usage(&command_record, "--%s needs --when or --last",
+				 own->has_files	 ? "files"
+				 : own->has_disk ? "disk"
+						 : "name");
 	/* What is recorded by default has no options to check. */
 	return measure_request_is_empty(&options->request)
 		       ? EXIT_DONE
 		       : measure_options_check(&command_record, options);
+}
+
+/* Ask the flight recorder of the name for a file, and print its path. */
+static int dump(struct options *options, const char *name)
+{
+	const struct record_options *own = options->own;
+	char *path;
+	int fd, more;
+
+	if (options->n_pids || options->exe || options->n_args || options->output || own->html ||
+	    own->name || own->n_conditions || own->has_last ||
+	    !measure_request_is_empty(&options->request))
+		return say_usage(&command_record, "--dump excludes other options");
+	fd = recorder_dump_begin(options->ctx, name);
+	if (fd < 0)
+		return say_error(options->ctx, fd);
+	while ((more = recorder_dump_take(options->ctx, name, fd, true, &path)) == 1) {
+		puts(path);
+		free(path);
+	}
+	close(fd);
+	return more ? say_error(options->ctx, more) : EXIT_DONE;
 }
 
 static int run_record(struct options *options)
@@ -1128,8 +1094,10 @@ static int run_record(struct options *options)
 	/* Where only BPF can record, no memory is for the engine inside. */
 	if (options->n_pids && !options->exe)
 		options->request.event_bytes = own->memory / SHARE_OF_EVENTS / options->n_pids;
-	code = check_record_usage(options);
+	code = own->dump ? dump(options, own->dump) : check_record_usage(options);
 
+	if (own->dump)
+		return code;
 	if (code == EXIT_DONE && options->exe && options->n_pids)
 		code = say_usage(&command_record, "-pid and --exe are mutually exclusive");
 	if (code == EXIT_DONE && options->exe)
@@ -1138,10 +1106,8 @@ static int run_record(struct options *options)
 		sigaction(SIGUSR1, &action, NULL);
 	if (code == EXIT_DONE)
 		code = record_processes(options);
-	for (size_t i = 0; i < own->n_conditions; i++) {
-		free(own->conditions[i].what);
-		hit_filter_free(own->conditions[i].filter);
-	}
+	for (size_t i = 0; i < own->n_conditions; i++)
+		record_condition_free(&own->conditions[i]);
 	free(own->conditions);
 	*own = (struct record_options){ 0 };
 	return code;

@@ -441,8 +441,6 @@ test_refused() {
 		# shellcheck disable=SC2086
 		check_error 2 '--engine inside excludes --budget' $what --engine inside -pid "$other" --budget 5%
 		# shellcheck disable=SC2086
-		check_error 2 '--engine inside excludes --filter' $what --engine inside -pid "$other" --filter 'arg0 > 1'
-		# shellcheck disable=SC2086
 		check_error 2 '--engine inside excludes c:' $what --engine inside -pid "$other" --count=c:caml_main
 	done
 	check_error 2 '--engine inside excludes --label-pid' serve --engine inside -pid "$other" --label-pid

@@ -1,6 +1,6 @@
 """Traces that are made up, for tests/record/write_trace: what a page or a file must then have is known.
 
-made_traces.py small|many|hostile|hung|repeated ARG...: print such a trace for the driver."""
+made_traces.py small|many|hostile|hung|flows|repeated ARG...: print such a trace for the driver."""
 
 import json
 import random
@@ -168,6 +168,50 @@ def hung():
     return made
 
 
+def flows():
+    """Requests with keys: two threads, keys that are used again, texts and reals, and a pair within another one."""
+    us = 1000
+    made = MadeTrace()
+    made.track(PROCESS, 1, 0, "service")
+    a, b = made.track(THREAD, 1, 1, "a"), made.track(THREAD, 1, 2, "b")
+    requests, queries = made.track(GROUP, 1, 0, "start,stop"), made.track(GROUP, 1, 0, "ask,answer")
+    made.track(PROCESS, 2, 0, "other")
+    other = made.track(THREAD, 2, 3, "other")
+
+    def hit(thread, name, at, **args):
+        made.add(INSTANT, thread, name, PROBE, at * us, **args)
+        made.events[-1].append(1)
+
+    def request(begin, end, group=requests, name="start,stop", **args):
+        made.add(SLICE, group, name, PAIR, begin * us, -1 if end is None else (end - begin) * us, **args)
+        made.events[-1].append(1)
+
+    # 7 is used twice, in two threads, with a query inside; the hit of the stop is just after the slice.
+    hit(a, "stop", 5, id=7)  # of a request that is not in the recording
+    request(10, 50, id=7)
+    hit(a, "start", 11, id=7)
+    request(20, 30, queries, "ask,answer", id=7)
+    hit(b, "ask", 21, id=7)
+    hit(b, "answer", 31, id=7)
+    hit(b, "stop", 51, id=7)
+    hit(a, "alone", 60, id=7)  # between two requests
+    request(70, 80, id=7)
+    hit(b, "start", 70, id=7)  # at the same time as its slice
+    hit(a, "stop", 80, id=7)
+    # The same value in another process, of another key, and of another type.
+    hit(other, "middle", 25, id=7)
+    hit(a, "middle", 25, rid=7)
+    hit(a, "middle", 25, id="7")
+    # A text, a real, and a request that has not ended; the hit of a stop that comes too late; a request without a hit.
+    request(100, 110, id="x")
+    hit(a, "start", 101, id="x")
+    hit(a, "stop", 20000, id="x")
+    request(100, None, id=0.5, **{"did not end": "no end was seen in the recording"})
+    hit(b, "middle", 90000, id=0.5)
+    request(100, 110, id=8)
+    return made
+
+
 def repeated(times, memory):
     """One event, TIMES times."""
     made = MadeTrace(repeat=times, memory=memory)
@@ -176,7 +220,7 @@ def repeated(times, memory):
 
 
 def main():
-    made = {"small": small, "many": many, "hostile": hostile, "hung": hung, "repeated": repeated}[sys.argv[1]](*map(int, sys.argv[2:]))
+    made = {"small": small, "many": many, "hostile": hostile, "hung": hung, "flows": flows, "repeated": repeated}[sys.argv[1]](*map(int, sys.argv[2:]))
     sys.stdout.buffer.write(made.json().encode("utf-8", "surrogateescape"))
 
 

@@ -5,6 +5,7 @@ by the scripts that the pages and --help come from.
 """
 
 import glob
+import contextlib
 import json
 import os
 import pty
@@ -334,8 +335,9 @@ def run_trace(command):
     os.kill(int(re.search(r"of pid (\d+)", said).group(1)), signal.SIGTERM)
 
 
-def run_until_interrupted(command):
-    """Ctrl-C when it has begun to measure; the status counts."""
+@contextlib.contextmanager
+def running(command):
+    """Runs while the caller does something else, from the moment when it measures to Ctrl-C; the status counts."""
     path = os.path.join(readme.WORK, "said")
     with open(path, "w") as output, subprocess.Popen(["sh", "-c", "exec " + command], stdin=subprocess.DEVNULL, stdout=output,
                                                      stderr=output) as process:
@@ -344,6 +346,7 @@ def run_until_interrupted(command):
             if process.poll() is not None or time.monotonic() > end:
                 sys.exit("%s: measures nothing\n%s" % (command, read(path)))
             time.sleep(0.02)
+        yield
         process.send_signal(signal.SIGINT)
     if process.returncode != 0:
         sys.exit("%s: status %d\n%s" % (command, process.returncode, read(path)))
@@ -358,7 +361,8 @@ def check_example(example, pid):
     elif "ocaml-probes top" in example.command:
         run_on_terminal(command)
     elif " --when " in example.command:
-        run_until_interrupted(command)
+        with running(command):
+            pass
     elif "memprof" in example.command:
         run_memprof(example.command)
     else:
@@ -380,13 +384,15 @@ def check_examples():
     os.environ["XDG_RUNTIME_DIR"] = readme.WORK
     for page in pages():
         wanted = [example for example in examples(page) if not is_build(example)]
-        with readme.Service() as service:
+        with readme.Service() as service, contextlib.ExitStack() as beside:
             server = None
             for example in wanted:
                 print("%s: %s" % (page, example.command), flush=True)
                 if example.command.startswith("ocaml-probes serve"):
                     server = readme.Server(readme.as_here(example.command, service.process.pid))
                     server.__enter__()
+                elif " --name " in example.command:
+                    beside.enter_context(running(readme.as_here(example.command, service.process.pid)))
                 else:
                     check_example(example, service.process.pid)
                 done += 1

@@ -2,13 +2,15 @@
 # `record`: traces in the format of Perfetto, read by tests/record/read_perfetto, which shares no code with their writer, against
 # the books of the programs.
 #
-# needs: fixtures ocaml
+# needs: fixtures link ocaml
 # ocaml5: test_fibres_that_move test_fibres_in_domains test_children test_pairs_by_thread test_pairs_by_key test_calls test_collector test_story test_what_has_not_ended test_what_has_not_ended_yet
 # takes: 50 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/calls_lib.sh"
 . "$(dirname "$0")/record_lib.sh"
+. "$(dirname "$0")/link_lib.sh"
+. "$(dirname "$0")/lwt_lib.sh"
 
 # ---- pairs, calls, the collector --------------------------------------------------------------
 
@@ -46,6 +48,7 @@ test_pairs_by_key() {
 	record_work --time request_start,request_stop --key id --print request_stop --json
 	check_totals
 	check_trace "$TARGET" <<-'PY'
+		import collections
 		pairs, = [int(line.split("=")[1]) for line in books if line.startswith("pairs=")]
 		rows = sql("select track, thread, depth, args from slices where category = 'pair'")
 		assert len(rows) == pairs > 100, (len(rows), pairs)
@@ -59,6 +62,55 @@ test_pairs_by_key() {
 		                    "id at request_stop": number, "status at request_stop": 200, "name at request_stop": f"request {number}"}, args
 		(lanes,), = sql("select count(*) from tracks where name = 'request_start,request_stop'")
 		assert lanes > 1, lanes
+		# A flow leads from the request to its start, in the main thread, and from there to the stop, in another thread.
+		main, request = int(words[0]), "request_start,request_stop"
+		flows = sql("select from_thread, from_name, to_thread, to_name, from_args, to_args from flows")
+		assert all(json.loads(flow[-2])["id"] == json.loads(flow[-1])["id"] for flow in flows)
+		(unended,), = sql("select count(*) from unended where name = ?", request)
+		kinds = collections.Counter((a, b, c == main, d) for a, b, c, d, *_ in flows)
+		assert kinds == {(None, request, True, "request_start"): pairs + unended, (main, "request_start", False, "request_stop"): pairs}, kinds
+	PY
+}
+
+# 200 requests at a time in one thread: each has one slice, and flows from it to its own start and from there to its own stop.
+test_flows_of_concurrent_requests() {
+	build_served
+	start_served 200
+	record_work --time request_start,request_done --key rid --json --no-waits --hz 0
+	check_totals
+	check_trace "$TARGET" <<-'PY'
+		line, = [line for line in books if line.startswith("key ")]
+		book = {name: int(value) for name, value in (word.split("=") for word in line.split()[1:])}
+		(count, total, least, most), = sql("select count(*), sum(ns), min(ns), max(ns) from slices where name = 'request_start,request_done'")
+		assert count == book["count"] == 1000 and book["within_ns"] <= total <= book["around_ns"], (count, total, book)
+		assert least <= book["shortest_ns"] and most >= book["longest_ns"], (least, most, book)
+		chains = {}
+		for from_thread, from_name, from_ns, from_args, to_thread, to_name, to_ns, to_args in sql(
+		    "select from_thread, from_name, from_ns, from_args, to_thread, to_name, to_ns, to_args from flows order by from_ns"):
+		    rid = json.loads(from_args)["rid"]
+		    assert json.loads(to_args)["rid"] == rid and from_ns <= to_ns, (from_args, to_args)
+		    chains.setdefault(rid, []).append((from_thread, from_name, to_thread, to_name))
+		main = int(words[0])
+		chain = [(None, "request_start,request_done", main, "request_start"), (main, "request_start", main, "request_done")]
+		assert sorted(chains) == list(range(1000)) and all(found == chain for found in chains.values()), \
+		    [(rid, found) for rid, found in chains.items() if found != chain][:3]
+	PY
+}
+
+# Other probes with the key between start and stop are steps of the same request; keys are used again by later requests.
+test_flows_of_keys_that_are_used_again() {
+	start_target "$O/tests/ocaml/skipping" 40 4 turns
+	await_line ready
+	record_work --time turn_start,turn_stop --key arg0 --print turn_start --json --no-waits --hz 0
+	check_trace <<-'PY'
+		(count,), = sql("select count(*) from slices where name = 'turn_start,turn_stop'")
+		(unended,), = sql("select count(*) from unended where name = 'turn_start,turn_stop'")
+		flows = sql("select from_name, to_name, from_args, to_args, to_ns - from_ns from flows")
+		begun = [flow for flow in flows if flow[0] == "turn_start,turn_stop"]
+		ended = [flow for flow in flows if flow[1] == "turn_stop"]
+		assert len(begun) == count + unended and len(ended) == count > 300 and len(flows) == 2 * count + unended, (len(begun), len(ended), count, unended)
+		assert all(json.loads(a)["id"] == json.loads(b)["id"] for _, _, a, b, _ in flows)
+		assert all(to == "turn_start" and ns < 10_000_000 for _, to, _, _, ns in begun)
 	PY
 }
 
@@ -414,6 +466,14 @@ test_last() {
 	read_trace "$TMP/flight-3"
 	eq "$(count_of worked)" 4 "hits of the third file"
 	[[ -e $TMP/flight-1 && -e $TMP/flight-2 ]] || fail "files of an earlier recorder were removed"
+	# Also if the first ones are no longer there.
+	rm "$TMP/flight-1" "$TMP/flight-2"
+	start_recording -o "$TMP/flight" --when 'hit worked' --no-waits --hz 0
+	pass 5
+	wait_for '[[ -e $TMP/flight-4 ]]'
+	stop_recording
+	read_trace "$TMP/flight-3"
+	eq "$(count_of worked)" 4 "hits of the third file"
 }
 
 # A pair that takes long, a pause of the collector, and a signal.

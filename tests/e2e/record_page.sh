@@ -71,6 +71,31 @@ test_what_is_missing() {
 	eq "$(page_says "$TMP/small.html" lost)" 3 "events that were lost"
 }
 
+# Flows connect the events of each request, in the order of time, and nothing else.
+test_flows() {
+	need_command protoc
+	made flows | "$DRIVER" pftrace >"$TMP/flows.pftrace"
+	holds "$READERS/read_perfetto" "$TMP/flows.pftrace" "$TMP/flows"
+	python3 - "$TMP/flows" >"$TMP/found" <<-'PY'
+		import json, sqlite3, sys
+		def event(name, thread, ns, args):
+		    args = json.loads(args)
+		    return f"{name}@{(ns - 12345678901234567) / 1000:g}/{thread}"
+		for a in sqlite3.connect(sys.argv[1]).execute("select from_name, from_thread, from_ns, from_args, to_name, to_thread, to_ns, to_args from flows order by from_ns, to_ns, from_name"):
+		    assert json.loads(a[3]).get("id") == json.loads(a[7]).get("id")
+		    print(event(*a[:4]), event(*a[4:]))
+	PY
+	eq "$(<"$TMP/found")" "start,stop@10/None start@11/1
+start@11/1 ask,answer@20/None
+ask,answer@20/None ask@21/2
+ask@21/2 answer@31/2
+answer@31/2 stop@51/2
+start,stop@70/None start@70/2
+start@70/2 stop@80/1
+start,stop@100/None start@101/1
+start,stop@100/None middle@90000/2" "flows"
+}
+
 test_failing_to_write() {
 	! made many 2000 | "$DRIVER" html 2>"$TMP/err" >/dev/full || fail "a full disk is no error"
 	eq "$(<"$TMP/err")" "write_trace: cannot write the trace: No space left on device" "message"

@@ -195,15 +195,16 @@ test_configurations() {
 		    return f"listen: '{BAD_ADDRESS}'" in said, said
 
 		def tops(key, good, bad):
-		    extra = {"targets": [{"exe": "/nowhere"}]} if key == "memprof" else {"profile": True} if key == "token_file" else {}
+		    extra = {"targets": [{"exe": "/nowhere"}]} if key in ("memprof", "record") else {"profile": True} if key == "token_file" else {}
 		    yield from (({key: value, **extra}, True) for value in good)
 		    yield from (({key: value, **extra}, False) for value in bad)
 
 		def targets(key, good, bad):
 		    extra = {} if key in ("exe", "pid") else {"exe": "/nowhere"}
+		    record = {"record": {"folder": "/x"}} if key == "when" else {}
 		    extra |= {"time": [["a", "b"]]} if key in ("depth", "key") else {"by": "x"} if key in ("by_label", "by_limit") else {}
-		    yield from (({"targets": [{**extra, key: value}]}, True) for value in good)
-		    yield from (({"targets": [{**extra, key: value}]}, False) for value in bad)
+		    yield from (({"targets": [{**extra, key: value}], **record}, True) for value in good)
+		    yield from (({"targets": [{**extra, key: value}], **record}, False) for value in bad)
 
 		CASES = [
 		    *tops("listen", ["127.0.0.1:0"], [1, "", None]),
@@ -214,6 +215,9 @@ test_configurations() {
 		    *tops("profile", [True, False], [1, "yes", None]),
 		    *tops("memprof", [True, False, 1, 1e-9, 0.5], [0, 2, "yes", None, [1]]),
 		    *tops("token_file", ["/x"], [1, ""]),
+		    *tops("record", [{"folder": "/x"}, {"folder": "/x", "last": "500ms", "files": 1000, "disk_mb": 1, "memory_mb": 65536}],
+		          [True, "/x", {}, {"folder": ""}, {"folder": "/x", "last": "5"}, {"folder": "/x", "last": 5}, {"folder": "/x", "files": 0},
+		           {"folder": "/x", "files": 1001}, {"folder": "/x", "disk_mb": 0}, {"folder": "/x", "memory_mb": 65537}, {"folder": "/x", "nosuch": 1}]),
 		    *tops("targets", [[{"exe": "/x"}, {"pid": 1}]], [[], {}, "x", [1]]),
 		    *tops("nosuch", [], [1]),
 		    *targets("exe", ["/x"], [1, ""]),
@@ -228,10 +232,12 @@ test_configurations() {
 		    *targets("by_limit", [1, 4096], [0, 4097, 1.5, "1"]),
 		    *targets("budget", [0.1, 100000], [0, -1, 100001, "5"]),
 		    *targets("engine", ["bpf", "auto"], ["", "BPF", 1]),
+		    *targets("when", [["pause 10ms"], ["slower a,b 20ms", "hit a if id > 3"]], [[], "pause 10ms", [1], [""]]),
 		    *targets("nosuch", [], [1]),
 		    *[({"targets": [target]}, False) for target in (
 		        {}, {"exe": "/x", "pid": 1}, {"exe": "/x", "depth": 3}, {"exe": "/x", "key": "arg0"}, {"exe": "/x", "by_label": "x"},
 		        {"exe": "/x", "by_limit": 5})],
+		    ({"targets": [{"exe": "/x", "when": ["pause 1ms"]}], "record": {"folder": "/x"}}, True),
 		]
 		wrong = []
 		for config, is_good in CASES:
@@ -239,7 +245,7 @@ test_configurations() {
 		    if (by_schema, by_tool) != (is_good, is_good):
 		        wrong.append(f"{config}: the schema says {by_schema}, the tool {by_tool}: {said}")
 		keys = set(re.findall(r'\{ "(\w+)", take_', open(source).read()))
-		tried = {key for config, is_good in CASES if is_good for key in {**config, **config.get("targets", [{}])[0]}}
+		tried = {key for config, is_good in CASES if is_good for key in {**config, **config.get("targets", [{}])[0], **config.get("record", {})}}
 		if keys != tried or keys != set(schema.members()):
 		    wrong.append(f"keys: {keys}, tried {tried}, in the schema {set(schema.members())}")
 		sys.exit("\n".join(wrong) or 0)

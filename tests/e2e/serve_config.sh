@@ -130,7 +130,7 @@ test_the_key_of_each_error() {
 	wrong 2 memprof 2 'not true, false, or a number' '{%"memprof": "yes" }'
 	wrong 2 memprof 2 'not a number from 1e-9 to 1' '{%"memprof": 1.5 }'
 	wrong 2 memprof 2 'not a number from 1e-9 to 1' '{%"memprof": 0 }'
-	wrong 1 token_file 2 "requires 'profile', 'memprof' or the option --control" '{ "token_file": "/nowhere" }'
+	wrong 1 token_file 2 "requires 'profile', 'memprof', 'record' or the option --control" '{ "token_file": "/nowhere" }'
 	wrong 3 token_file 2 '/nowhere: No such file or directory' '{ "listen": "127.0.0.1:0",%"profile": true,%"token_file": "/nowhere" }'
 	wrong 2 profile 2 "'profile' requires 'listen'" "{%\"profile\": true, \"textfile\": \"$TMP/metrics\" }"
 	wrong 1 listen 2 "'profile': 0.0.0.0:0: not a loopback address, so other machines could profile programs" \
@@ -139,7 +139,7 @@ test_the_key_of_each_error() {
 	echo '{ "listen": "127.0.0.1:1" }' >"$TMP/config"
 	check_error 1 '^ocaml-probes: 192.0.2.1:0: Cannot assign' serve --config "$TMP/config" --listen 192.0.2.1:0
 	check_error 2 "^ocaml-probes: $TMP/config: targets: not given: --memprof is for programs that are named" serve --config "$TMP/config" --memprof
-	check_error 2 "^ocaml-probes: --token-file requires --control, --profile or --memprof$" serve --config "$TMP/config" --token-file "$TMP/text"
+	check_error 2 "^ocaml-probes: --token-file requires --control, --profile, --memprof or --record$" serve --config "$TMP/config" --token-file "$TMP/text"
 	echo '{ "memprof": true }' >"$TMP/config"
 	check_error 2 "^ocaml-probes: $TMP/config: targets: not given: 'memprof' is for programs that are named" serve --config "$TMP/config"
 }

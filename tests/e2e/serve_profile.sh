@@ -291,7 +291,7 @@ test_token_file() {
 	refuse_token "not one line of printable characters without spaces" 600 "0123456789abcdef 0123456789abcdef"
 	status=0
 	"$TOOL" serve --exe "$PROGRAM" --token-file "$TMP/token" 2>"$TMP/err" || status=$?
-	eq "$status $(head -n 1 "$TMP/err")" "2 ocaml-probes: serve: --token-file requires --control, --profile or --memprof"
+	eq "$status $(head -n 1 "$TMP/err")" "2 ocaml-probes: serve: --token-file requires --control, --profile, --memprof or --record"
 	status=0
 	"$TOOL" serve --exe "$PROGRAM" --profile --listen 0.0.0.0:0 2>"$TMP/err" || status=$?
 	eq "$status $(head -n 1 "$TMP/err")" "2 ocaml-probes: --profile: 0.0.0.0:0: not a loopback address, so other machines could \

@@ -7,8 +7,9 @@
  *	tracks	[kind, pid, tid, name]...
  *	names	text...
  *	stacks	[name, text]...; null: a stack that is not known
- *	events	[kind, track, name, category, begin, duration or value, stack, [name, value...]]...
- *		A slice with the duration -1 has not ended.
+ *	events	[kind, track, name, category, begin, duration or value, stack, [name, value...], key]...
+ *		A slice with the duration -1 has not ended. key is 1 + the number of the argument
+ *		that is the key; missing: none.
  *	end	when the recording ended (CLOCK_MONOTONIC); 0 or missing: not known
  *	repeat	how often the events occur, each time one nanosecond later
  *
@@ -114,6 +115,7 @@ static void add_event(struct trace *trace, struct json_object *from, int64_t lat
 		.args = args,
 	};
 
+	event.key = (uint8_t)number_at(from, 8);
 	event.n_args = read_args(json_object_array_get_idx(from, 7), args);
 	check(trace_add(trace, &event));
 }

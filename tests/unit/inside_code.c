@@ -15,7 +15,7 @@
 #include "kernel/ticks.h"
 
 /* MOST_SITE_BYTES: what templates_site_bytes() is less than. */
-enum { MOST_SITE_BYTES = 512, PAGE = 4096, GLIBC_TID_OFF = 0x2d0, N_REGS = 15, N_VECTORS = 16 };
+enum { MOST_SITE_BYTES = 8192, PAGE = 4096, GLIBC_TID_OFF = 0x2d0, N_REGS = 15, N_VECTORS = 16 };
 
 __thread int32_t code_fake_tid;
 __thread struct rseq code_fake_rseq;
@@ -222,11 +222,16 @@ static int32_t off_from_fs(const volatile void *address)
 
 static void assemble(struct code_block *block, const struct code_spec *spec, uint8_t *code)
 {
+	static const uint8_t ret[] = { 0xc3 };
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	uint64_t at = templates_routines_bytes();
 
 	must(!templates_routines(ctx, &block->header, &block->process, code), ocp_error(ctx));
 	for (uint32_t i = 0; i < spec->n_sites; i++) {
+		const struct inside_site window = { .roles = spec->roles[i],
+						    .n_roles = spec->n_roles[i],
+						    .filter = spec->filters[i],
+						    .window = spec->is_window[i] ? ret : NULL };
 		struct templates_site site = {
 			.trampoline = block->header.addr + block->header.code_off + at,
 			.counter = block->header.addr + block->header.counters_off +
@@ -235,14 +240,31 @@ static void assemble(struct code_block *block, const struct code_spec *spec, uin
 			.wrapper = (uint64_t)(uintptr_t)code_wrapper,
 			.roles = spec->roles[i],
 			.n_roles = spec->n_roles[i],
+			.filter = { .filter = spec->filters[i],
+				    .number = i,
+				    .rejected = block->header.addr + block->header.counters_off +
+						spec->n_sites * sizeof(uint64_t),
+				    .mismatches = block->header.addr +
+						  block_mismatches_off(&block->header) },
 		};
+		const struct templates_window of_window = { .trampoline = site.trampoline,
+							    .counter = site.counter,
+							    .site = &window,
+							    .rest = { ret, sizeof(ret) },
+							    .filter = site.filter };
 
 		if (spec->gates)
 			site.gate = (uint64_t)(uintptr_t)&spec->gates[i];
-		must(!templates_site(ctx, &block->header, &block->process, &site, code + at),
+		must(!(window.window ? templates_window(ctx, &block->header, &block->process,
+							&of_window, code + at)
+				     : templates_site(ctx, &block->header, &block->process, &site,
+						      code + at)),
 		     ocp_error(ctx));
-		block->trampolines[i] = site.trampoline + templates_entry_off(spec->n_shards);
-		at += templates_site_bytes(spec->n_shards, site.roles, site.n_roles);
+		block->trampolines[i] =
+			site.trampoline + (window.filter
+						   ? templates_filter_off(spec->n_shards, &window)
+						   : templates_entry_off(spec->n_shards));
+		at += layout_trampoline_bytes(spec->n_shards, &window);
 	}
 	ocp_ctx_free(ctx);
 }
@@ -326,6 +348,18 @@ uint64_t code_hits(struct code_block *block, uint32_t site)
 	totals_hits(&block->header, block->block, hits);
 	return hits[site];
 }
+
+struct inside_filtered code_filtered(struct code_block *block)
+{
+	struct inside_filtered filtered;
+
+	totals_filtered(&block->header, block->block, &filtered);
+	return filtered;
+}
+
+const struct inside_filter code_rejects_all = {
+	.n_ops = 1, .ops = { { .comparison = INSIDE_NE, .place = { INSIDE_CONSTANT, 1 } } }
+};
 
 struct inside_pair code_pair(struct code_block *block, uint32_t pair)
 {

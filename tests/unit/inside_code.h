@@ -21,6 +21,9 @@ struct code_spec {
 	bool may_call_kernel;
 	struct inside_role roles[CODE_MAX_SITES][4];
 	size_t n_roles[CODE_MAX_SITES];
+	const struct inside_filter *filters[CODE_MAX_SITES]; /* NULL: none */
+	/* The site is a window, which consists of a return: call it, too. It may change r11. */
+	bool is_window[CODE_MAX_SITES];
 	uint16_t *gates; /* of the sites; NULL: those of the block */
 };
 
@@ -47,6 +50,9 @@ void code_block_free(struct code_block *block);
 uint16_t *code_gate(struct code_block *block, uint32_t site);
 struct pairs_slot *code_slot(struct code_block *block, uint32_t pair, uint32_t place);
 uint64_t code_hits(struct code_block *block, uint32_t site);
+struct inside_filtered code_filtered(struct code_block *block);
+/* A filter that rejects all hits. */
+extern const struct inside_filter code_rejects_all;
 struct inside_pair code_pair(struct code_block *block, uint32_t pair);
 
 /* Entry number PLACE of PAIR, which is matched by key. */

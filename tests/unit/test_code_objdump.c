@@ -355,7 +355,7 @@ TEST(windows_are_what_objdump_says)
 
 		decode(listing, i, n, &function);
 		assert_int_equal(
-			code_windows_find(listing->ctx, flow, &function, language, &windows), 0);
+			code_windows_find(listing->ctx, flow, &function, language, 0, &windows), 0);
 		if (!windows.no_count)
 			check_windows(lines, n, &function, &windows);
 		if (language != WINDOW_C) {

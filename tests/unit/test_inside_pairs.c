@@ -33,9 +33,16 @@ static void assert_balance(struct code_block *block, uint32_t pair)
 
 /* ---- the rules of pairing ------------------------------------------------------------------- */
 
-/* An open start of the model: its stack pointer, and the ticks between which it began. */
+/* What code_pair_spec() has, and a start that a filter rejects. */
+enum { REJECTED = LEAP + 1 };
+
+/*
+ * An open start of the model: its stack pointer, the ticks between which it began, and whether a
+ * filter has rejected it.
+ */
 struct opened {
 	uint64_t below, from, to;
+	bool is_rejected;
 };
 
 /* The rules, in the plainest way: see struct measure_open. */
@@ -47,16 +54,16 @@ struct model {
 
 static void model_start(struct model *model, struct opened start)
 {
-	model->totals.starts++;
+	model->totals.starts += !start.is_rejected;
 	if (model->n == model->depth) {
+		model->totals.orphan_starts += !model->open[0].is_rejected;
 		memmove(model->open, model->open + 1, (model->n - 1) * sizeof(start));
 		model->n--;
-		model->totals.orphan_starts++;
 	}
 	model->open[model->n++] = start;
 }
 
-/* The start that ends, or NULL. */
+/* The start that ends; NULL if there is none, or it is rejected. */
 static const struct opened *model_stop(struct model *model, uint64_t below)
 {
 	if (!model->n) {
@@ -66,12 +73,15 @@ static const struct opened *model_stop(struct model *model, uint64_t below)
 	for (uint32_t i = model->n; i-- > 0;) {
 		if (model->open[i].below != below)
 			continue;
-		model->totals.orphan_starts += model->n - 1 - i;
+		for (uint32_t newer = i + 1; newer < model->n; newer++)
+			model->totals.orphan_starts += !model->open[newer].is_rejected;
 		model->n = i + 1;
 		break;
 	}
+	if (model->open[--model->n].is_rejected)
+		return NULL;
 	model->totals.count++;
-	return &model->open[--model->n];
+	return &model->open[model->n];
 }
 
 /* A stop that ended START added one time: look for what it changed. */
@@ -97,25 +107,41 @@ static void wait_ticks(uint64_t n)
 		;
 }
 
+static void add_rejected_start(struct code_spec *spec)
+{
+	spec->n_sites = REJECTED + 1;
+	spec->roles[REJECTED][0] = spec->roles[ENTER][0];
+	spec->n_roles[REJECTED] = 1;
+	spec->filters[REJECTED] = &code_rejects_all;
+}
+
 /* One random event. */
 static void step(struct code_block *block, struct model *model, bool may_stop)
 {
 	const uint64_t below = (uint64_t)(rand() % 5) * 16;
 	const struct inside_pair before = code_pair(block, 0);
-	const bool is_stop = may_stop && rand() % 2;
+	const bool is_stop = may_stop && rand() % 2, is_rejected = rand() % 3 == 0;
 	const uint64_t from = ticks_now();
 	const struct opened *start;
 	struct inside_pair after;
 	uint64_t to;
 
-	assert_true(code_hit_checked(block->trampolines[is_stop ? EXIT : ENTER], below));
+	assert_true(code_hit_checked(block->trampolines[is_stop	      ? EXIT
+							: is_rejected ? REJECTED
+								      : ENTER],
+				     below));
 	to = ticks_now();
 	after = code_pair(block, 0);
 	if (!is_stop) {
-		model_start(model, (struct opened){ .below = below, .from = from, .to = to });
+		model_start(model, (struct opened){ .below = below,
+						    .from = from,
+						    .to = to,
+						    .is_rejected = is_rejected });
 	} else {
 		start = model_stop(model, below);
-		if (start)
+		if (!start)
+			assert_int_equal(after.sum_ns, before.sum_ns);
+		else
 			assert_one_time(&before, &after, from - start->to, to - start->from);
 	}
 	assert_int_equal(after.starts, model->totals.starts);
@@ -131,16 +157,23 @@ TEST(pairs_follow_the_model)
 	srand(18);
 	for (uint32_t depth = 1; depth <= PAIRS_DEPTH; depth++) {
 		struct code_spec spec = code_pair_spec(16, depth);
-		struct code_block *block = code_block_new(&spec);
+		struct code_block *block;
 		struct model model = { .depth = depth };
 
+		add_rejected_start(&spec);
+		block = code_block_new(&spec);
 		/* Phases that fill the list, and that empty it. */
 		for (int i = 0; i < 400; i++)
 			step(block, &model, i % 100 > 40 || rand() % 4 == 0);
-		assert_true(model.totals.count > 50 && model.totals.orphan_stops > 10);
+		assert_true(model.totals.count > 30 && model.totals.orphan_stops > 5);
 		assert_int_equal(code_pair(block, 0).collisions, 0);
 		assert_int_equal(code_pair(block, 1).starts, 0);
+		while (model.n) {
+			hit(block, EXIT);
+			model_stop(&model, 0);
+		}
 		assert_balance(block, 0);
+		assert_int_equal(code_pair(block, 0).orphan_starts, model.totals.orphan_starts);
 		code_block_free(block);
 	}
 }

@@ -352,12 +352,16 @@ TEST(windows_of_c_code_keep_r11_and_time_by_thread)
 TEST(the_cost_of_a_window_is_measured)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
-	struct own_cost cost = { .hit_ns = -1 };
+	struct own_cost cost = { .hit_ns = -1 }, filtered;
 
 	assert_non_null(ctx);
-	if (own_cost_measure(ctx, OWN_COST_COUNTING_WINDOWS, 0, &cost) != 0)
+	if (own_cost_measure(ctx, OWN_COST_COUNTING_WINDOWS, 0, 0, &cost) != 0)
 		fail_msg("%s", ocp_error(ctx));
 	assert_true(cost.hit_ns >= 0 && cost.hit_ns < 1000);
 	assert_true(cost.empty_pair_ns == 0);
+	/* Comparisons have a cost, too: here as many as a filter can have. */
+	if (own_cost_measure(ctx, OWN_COST_COUNTING_WINDOWS, 0, 16, &filtered) != 0)
+		fail_msg("%s", ocp_error(ctx));
+	assert_true(filtered.hit_ns > cost.hit_ns);
 	ocp_ctx_free(ctx);
 }

@@ -301,7 +301,7 @@ TEST(collectors_are_in_the_status)
 {
 	struct strbuf body = { 0 };
 
-	api_write_status(&body, &with_collectors, false, false, false);
+	api_write_status(&body, &with_collectors, false, false, false, false);
 	strbuf_add(&body, "", 1);
 	assert_has(body.bytes,
 		   ",\"gc\":{\"processes\":2,\"minor_collections\":4,\"major_collections\":3,"
@@ -315,7 +315,7 @@ TEST(collectors_are_in_the_status)
 		   "\"promoted_rate\":null,\"pause_share\":null}}");
 	free(body.bytes);
 	body = (struct strbuf){ 0 };
-	api_write_status(&body, &usual, false, false, false);
+	api_write_status(&body, &usual, false, false, false, false);
 	strbuf_add(&body, "", 1);
 	assert_null(strstr(body.bytes, "\"gc\""));
 	free(body.bytes);
@@ -497,7 +497,7 @@ static struct json_object *json_of(const struct watch *watch,
 
 static void write_status(struct strbuf *body, const struct watch *watch)
 {
-	api_write_status(body, watch, true, false, false);
+	api_write_status(body, watch, true, false, false, false);
 }
 
 /* PATH in ROOT, a JSON pointer, is VALUE. */

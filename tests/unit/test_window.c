@@ -16,21 +16,22 @@
 ALL_TESTS(code_open_self, code_close_self);
 
 static struct code_windows find(struct code *code, const char *start, size_t n,
-				enum window_language language)
+				enum window_language language, uint32_t kept)
 {
 	struct code_function function = code_decode(code, start, n);
 	struct code_windows windows;
 
 	assert_int_equal(code_windows_find(code->ctx, code_file_flow(code->file), &function,
-					   language, &windows),
+					   language, kept, &windows),
 			 0);
 	code_function_free(&function);
 	return windows;
 }
 
-#define WINDOWS(name)	find(*state, name, SIZE(name), WINDOW_OCAML_5)
-#define WINDOWS_4(name) find(*state, name, SIZE(name), WINDOW_OCAML_4)
-#define WINDOWS_C(name) find(*state, name, SIZE(name), WINDOW_C)
+#define WINDOWS(name)		 find(*state, name, SIZE(name), WINDOW_OCAML_5, 0)
+#define WINDOWS_4(name)		 find(*state, name, SIZE(name), WINDOW_OCAML_4, 0)
+#define WINDOWS_KEPT(name, kept) find(*state, name, SIZE(name), WINDOW_OCAML_5, kept)
+#define WINDOWS_C(name)		 find(*state, name, SIZE(name), WINDOW_C, 0)
 
 static const char does_not_fit[] = "a jump does not fit into its first instructions";
 
@@ -460,7 +461,7 @@ TEST(no_call_of_ocaml_4_is_copied)
 
 TEST(only_the_entry_of_c_code)
 {
-	struct code_windows it = find(*state, behind, SIZE(behind), WINDOW_C);
+	struct code_windows it = find(*state, behind, SIZE(behind), WINDOW_C, 0);
 
 	assert_null(it.no_count);
 	assert_window(&it.count, 0, 7, WINDOW_SHORT_ENTRY);
@@ -799,7 +800,7 @@ static void check_live(struct code *code, const char *function, size_t n)
 {
 	static const uint64_t pairs[][2] = { { 1, 2 }, { 5, 3 }, { 0, 0 }, { 1u << 31, 4 } };
 	enum { N_PAIRS = sizeof(pairs) / sizeof(pairs[0]) };
-	struct code_windows windows = find(code, function, n, WINDOW_OCAML_5);
+	struct code_windows windows = find(code, function, n, WINDOW_OCAML_5, 0);
 	struct trampolines trampolines = map_near(function);
 	uint64_t before[N_PAIRS], n_exits = 0;
 

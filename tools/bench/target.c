@@ -16,11 +16,15 @@
  * watch: pass the site every 50 us until the next line of any text. Print the time after the first
  * pass that began with an int3, as above, or 0.
  *
+ * gap: pass the site every 50 us until the next line of any text, before all other tasks of this
+ * CPU. Print the longest time from one pass to the next in microseconds.
+ *
  * grace: wait for one RCU grace period of the kernel; print its milliseconds.
  */
 #include <linux/membarrier.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -171,6 +175,33 @@ static void watch(void)
 		printf("%llu\n", (unsigned long long)(first_ns / 1000));
 }
 
+static void gap(void)
+{
+	const struct sched_param first = { .sched_priority = 50 }, usual = { 0 };
+	const struct timespec pause = { .tv_nsec = PAUSE_NS };
+	struct pollfd next = { .fd = STDIN_FILENO, .events = POLLIN };
+	uint64_t last_ns, longest_ns = 0;
+	char line[64];
+
+	if (sched_setscheduler(0, SCHED_FIFO, &first) != 0) {
+		puts("not permitted");
+		return;
+	}
+	last_ns = now_ns(CLOCK_MONOTONIC);
+	while (poll(&next, 1, 0) == 0) {
+		uint64_t ns;
+
+		pass();
+		ns = now_ns(CLOCK_MONOTONIC);
+		longest_ns = ns - last_ns > longest_ns ? ns - last_ns : longest_ns;
+		last_ns = ns;
+		nanosleep(&pause, NULL);
+	}
+	sched_setscheduler(0, SCHED_OTHER, &usual);
+	if (fgets(line, sizeof(line), stdin))
+		printf("%.1f\n", (double)longest_ns / 1e3);
+}
+
 static void grace(void)
 {
 	uint64_t start = now_ns(CLOCK_MONOTONIC);
@@ -199,6 +230,8 @@ int main(void)
 			await(strcmp(line + 6, "on\n") == 0);
 		} else if (strcmp(line, "watch\n") == 0) {
 			watch();
+		} else if (strcmp(line, "gap\n") == 0) {
+			gap();
 		} else if (strcmp(line, "grace\n") == 0) {
 			grace();
 		} else {

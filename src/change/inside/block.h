@@ -12,7 +12,10 @@
  *	struct block_site [n_sites]
  *	uint16_t          [n_sites]	private gates
  *	uint64_t          [n_shards][shard_stride]	counters, by site number. Each shard belongs
- *							to a CPU, except the last: templates_code.c
+ *							to a CPU, except the last: templates_code.c.
+ *							Behind those of the sites is one more, of
+ *							the hits that a filter has rejected
+ *	struct block_mismatches
  *	pairs				see struct pairs_slot
  *	rings				of events: see rings.h
  *	meta_bytes			data of the engine, for inside_find(); opaque here
@@ -39,7 +42,7 @@
 #define STORES_PATH "/memfd:" STORES_NAME " (deleted)"
 #define BLOCK_MAGIC UINT64_C(0x656469736e49636f) /* "ocInside" */
 
-enum { BLOCK_VERSION = 7, BLOCK_MAX_PARTS = 8 };
+enum { BLOCK_VERSION = 8, BLOCK_MAX_PARTS = 8 };
 
 /*
  * A site is the code of a probe, or a window: instructions of a function of which a jump replaces
@@ -143,6 +146,39 @@ struct block_header {
 };
 
 /*
+ * The hits in which an argument is not an int, and the filter could not judge the hit for this
+ * reason.
+ */
+struct block_mismatches {
+	uint64_t n;
+	uint64_t last; /* block_mismatch() of one of the last ones */
+	uint64_t unused[6];
+};
+
+enum { BLOCK_MISMATCH_SITE_BITS = 22 };
+
+/*
+ * Combine the number of a site with inside_filter_op.arg, a number below 256. The result is below
+ * 2^31.
+ */
+static inline uint32_t block_mismatch(uint32_t site, uint8_t arg)
+{
+	return (uint32_t)arg << BLOCK_MISMATCH_SITE_BITS | site;
+}
+
+/* Return the number of the counter, in each shard, of the hits that a filter has rejected. */
+static inline uint32_t block_rejected(const struct block_header *header)
+{
+	return header->n_sites;
+}
+
+/* Return the offset in the block of struct block_mismatches, which is behind the counters. */
+static inline uint64_t block_mismatches_off(const struct block_header *header)
+{
+	return header->counters_off + header->n_shards * header->shard_stride * sizeof(uint64_t);
+}
+
+/*
  * Pairs inside a process: where the trampolines keep open starts and totals.
  *
  * Each pair has an area: data that its threads share, then n_threads slots. The window of a thread
@@ -198,6 +234,9 @@ struct pairs_start {
 	uint64_t ticks; /* the value of the time stamp counter at the start */
 	uint64_t sp;	/* the stack pointer at the site that started */
 };
+
+/* `ticks` of a start that a filter has rejected: its stop finds it, but it is not counted. */
+enum { PAIRS_REJECTED = 0 };
 
 struct pairs_slot {
 	/* tid, n and next form one word, so that one instruction can exchange all three. */

@@ -136,6 +136,26 @@ static uint8_t *code_of(const struct inside *inside, size_t part)
 	return inside->block + inside->header.parts[part].code_off;
 }
 
+/* Return the filter of site I, for templates.h. */
+static struct templates_filter filter_of(const struct build *build, size_t i,
+					 const struct block_header *view)
+{
+	return (struct templates_filter){
+		.filter = build->spec->sites[i].filter,
+		.number = (uint32_t)i,
+		.rejected =
+			view->addr + view->counters_off + block_rejected(view) * sizeof(uint64_t),
+		.mismatches = view->addr + block_mismatches_off(view),
+	};
+}
+
+/* Return the offset, in the trampoline of FROM, of the address that the site calls. */
+static uint64_t entry_off_of(const struct block_header *view, const struct inside_site *from)
+{
+	return from->filter ? templates_filter_off(view->n_shards, from)
+			    : templates_entry_off(view->n_shards);
+}
+
 /*
  * Assemble the trampoline of site I, which is in PART. VIEW is the header made by look_from() for
  * PART.
@@ -146,15 +166,15 @@ static int write_trampoline(struct inside *inside, const struct build *build, si
 	const struct inside_site *from = &build->spec->sites[i];
 	const struct block_site *site = &inside->sites[i];
 	const bool is_private = site->gate == BLOCK_GATE_PRIVATE;
-	const uint64_t entry_off = templates_entry_off(view->n_shards);
 	const struct templates_site code = {
-		.trampoline = site->trampoline - entry_off,
+		.trampoline = site->trampoline - entry_off_of(view, from),
 		.counter = view->addr + view->counters_off + i * sizeof(uint64_t),
 		.gate = is_private ? view->addr + view->gates_off + i * sizeof(uint16_t)
 				   : site->gate_addr,
 		.wrapper = site->addr + SITE_BYTES + (uint64_t)(int64_t)(int32_t)site->displacement,
 		.roles = from->roles,
 		.n_roles = from->n_roles,
+		.filter = filter_of(build, i, view),
 	};
 
 	return templates_site(inside->ctx, view, &build->process, &code,
@@ -196,9 +216,10 @@ static int write_window(struct inside *inside, const struct build *build, size_t
 {
 	const struct inside_site *from = &build->spec->sites[i];
 	struct templates_window code = {
-		.trampoline = inside->sites[i].trampoline - templates_entry_off(view->n_shards),
+		.trampoline = inside->sites[i].trampoline - entry_off_of(view, from),
 		.counter = view->addr + view->counters_off + i * sizeof(uint64_t),
 		.site = from,
+		.filter = filter_of(build, i, view),
 	};
 	struct window_copy before = { 0 }, rest = { 0 };
 
@@ -249,7 +270,7 @@ static int build_part(struct inside *inside, const struct build *build, size_t p
 
 		if (layout_part_of(&build->parts, spec->sites[i].addr) != part)
 			continue;
-		site->trampoline = view.addr + off + templates_entry_off(view.n_shards);
+		site->trampoline = view.addr + off + entry_off_of(&view, &spec->sites[i]);
 		if (site->gate == BLOCK_GATE_PRIVATE)
 			set_private_gate(inside, i);
 		err = is_window(site) ? write_window(inside, build, i, part, &view, decoder)

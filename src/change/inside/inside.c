@@ -237,6 +237,11 @@ int inside_read(struct inside *inside, uint64_t *hits, struct inside_pair *pairs
 	return 0;
 }
 
+void inside_read_filtered(const struct inside *inside, struct inside_filtered *filtered)
+{
+	totals_filtered(&inside->header, inside->block, filtered);
+}
+
 /* Fill in the private gates, which are words of inside->block. */
 static void take_private_gates(const struct inside *inside, struct site_bytes *bytes)
 {

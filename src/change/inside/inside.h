@@ -78,6 +78,29 @@ struct inside_role {
 	const struct inside_event *event;
 };
 
+/*
+ * A filter in postfix form: a comparison pushes its result; && and || replace the two newest results
+ * by one, and ! the newest one.
+ */
+enum { INSIDE_FILTER_OPS = 32 };
+
+enum inside_filter_kind { INSIDE_COMPARE, INSIDE_AND, INSIDE_OR, INSIDE_NOT };
+enum inside_comparison { INSIDE_EQ, INSIDE_NE, INSIDE_LT, INSIDE_LE, INSIDE_GT, INSIDE_GE };
+
+struct inside_filter_op {
+	uint8_t kind; /* enum inside_filter_kind */
+	/* If `kind` is INSIDE_COMPARE: the int at `place` is compared with `number`. */
+	uint8_t comparison;	   /* enum inside_comparison */
+	uint8_t arg;		   /* for inside_filtered.arg: a number of the caller */
+	struct inside_place place; /* a register, a constant or, of a probe, on the stack */
+	int64_t number;
+};
+
+struct inside_filter {
+	size_t n_ops; /* at least 1 */
+	struct inside_filter_op ops[INSIDE_FILTER_OPS];
+};
+
 struct inside_site {
 	/* the address, in the process, of the first byte of the site, the nop, or of the window */
 	uint64_t addr;
@@ -88,6 +111,11 @@ struct inside_site {
 	uint64_t semaphore;
 	const struct inside_role *roles;
 	size_t n_roles;
+	/*
+	 * Only hits that match are counted, and begin pairs. Stops do not depend on the filter.
+	 * NULL: all hits match. A window with a filter has no n_before, and does not keep r11.
+	 */
+	const struct inside_filter *filter;
 	/*
 	 * If the site is a window of a function (code/window.h): its bytes in the file. The first
 	 * six bytes of memory are on one page. Such a site has no semaphore. A window with roles
@@ -135,6 +163,19 @@ struct inside_pair {
 	uint64_t starts, count, sum_ns, min_ns, max_ns; /* min_ns: 0 if count is 0 */
 	uint64_t orphan_starts, orphan_stops, collisions, not_keyed;
 	uint64_t buckets[496]; /* a histogram: measure_bucket_of() of bpf/measure.h */
+};
+
+/*
+ * Hits of sites with filters. MISMATCHES counts the hits for which the filter would have needed an
+ * int, but the argument was something else: such a comparison is false.
+ */
+struct inside_filtered {
+	uint64_t rejected, mismatches;
+	/*
+	 * If mismatches is not 0: the site and inside_filter_op.arg of one of these hits. The
+	 * process can write to these numbers: they may be anything below 2^22 and 2^8.
+	 */
+	uint32_t site, arg;
 };
 
 /* The numbers of sites in each state. */
@@ -222,6 +263,8 @@ pid_t inside_maker(const struct inside *inside);
  * per site, and does not stop the process.
  */
 int inside_read(struct inside *inside, uint64_t *hits, struct inside_pair *pairs);
+/* Set *FILTERED to what inside_read() read most recently. */
+void inside_read_filtered(const struct inside *inside, struct inside_filtered *filtered);
 int inside_state(struct inside *inside, struct inside_state *state);
 /* Return the numbers of sites in each state, as inside_find() found them. */
 struct inside_state inside_state_found(const struct inside *inside);

@@ -35,6 +35,7 @@ static const uint64_t shards_bytes = 64 << 20;
 static const uint64_t window_reach = 256 << 20;
 
 enum { CACHE_LINE = 64 };
+static_assert(LAYOUT_MAX_SITES < 1 << BLOCK_MISMATCH_SITE_BITS, "block_mismatch() has room");
 
 static uint64_t round_up(uint64_t value, uint64_t to)
 {
@@ -97,9 +98,10 @@ uint64_t pairs_pids_off(uint32_t n_threads)
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
 
+/* A shard has a counter for each site, and one for the hits that a filter rejects. */
 static uint64_t shard_stride(size_t n_sites)
 {
-	return round_up(n_sites ? n_sites : 1, CACHE_LINE / sizeof(uint64_t));
+	return round_up(n_sites + 1, CACHE_LINE / sizeof(uint64_t));
 }
 
 uint64_t layout_trampolines_off(const struct block_header *header)
@@ -157,8 +159,9 @@ static int check_spec(struct ocp_ctx *ctx, const struct inside_spec *spec)
 
 size_t layout_trampoline_bytes(uint32_t n_shards, const struct inside_site *site)
 {
-	return site->window ? templates_window_bytes(n_shards, site)
-			    : templates_site_bytes(n_shards, site->roles, site->n_roles);
+	return site->filter   ? templates_filtered_bytes(n_shards, site)
+	       : site->window ? templates_window_bytes(n_shards, site)
+			      : templates_site_bytes(n_shards, site->roles, site->n_roles);
 }
 
 /* ---- the parts ------------------------------------------------------------------------------ */
@@ -253,8 +256,7 @@ void layout_offsets(struct block_header *header)
 	header->sites_off = round_up(sizeof(*header), CACHE_LINE);
 	header->gates_off = header->sites_off + n_sites * sizeof(struct block_site);
 	header->counters_off = round_up(header->gates_off + n_sites * sizeof(uint16_t), CACHE_LINE);
-	header->pairs_off =
-		header->counters_off + header->n_shards * header->shard_stride * sizeof(uint64_t);
+	header->pairs_off = block_mismatches_off(header) + sizeof(struct block_mismatches);
 	header->rings_off = header->pairs_off;
 	if (header->n_pairs)
 		header->rings_off += header->n_pairs * pairs_stride(header->n_threads);

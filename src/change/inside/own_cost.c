@@ -80,6 +80,7 @@ struct own {
 	struct inside_site sites[SITES];
 	struct inside_role roles[SITES];
 	struct inside_event event;
+	struct inside_filter filter;
 	uint8_t *map; /* the mapping of the data (rw-) and, behind it, the code (r-x); NULL: none */
 	uint64_t code_off; /* the offset, in the block, of the code of the sites */
 };
@@ -333,8 +334,25 @@ static void write_events(struct own *own, uint32_t n_args)
 	}
 }
 
+/* Give the sites that count or start a filter with N_COMPARISONS comparisons, which are all true. */
+static void add_filter(struct own *own, size_t n_comparisons)
+{
+	struct inside_filter *filter = &own->filter;
+
+	for (size_t i = 0; i < n_comparisons && filter->n_ops + 1 < INSIDE_FILTER_OPS; i++) {
+		filter->ops[filter->n_ops++] =
+			(struct inside_filter_op){ .comparison = INSIDE_EQ,
+						   .place = { INSIDE_CONSTANT, 1 } };
+		if (i)
+			filter->ops[filter->n_ops++].kind = INSIDE_AND;
+	}
+	for (size_t i = 0; filter->n_ops && i < own->spec.n_sites; i++)
+		if (!own->sites[i].n_roles || !own->sites[i].roles->is_stop)
+			own->sites[i].filter = filter;
+}
+
 int own_cost_measure(struct ocp_ctx *ctx, enum own_cost_of of, unsigned int depth,
-		     struct own_cost *cost)
+		     size_t n_comparisons, struct own_cost *cost)
 {
 	const bool by_key = of == OWN_COST_TIMING_BY_KEY, times = of == OWN_COST_TIMING || by_key;
 	const bool of_windows = of == OWN_COST_COUNTING_WINDOWS;
@@ -358,6 +376,7 @@ int own_cost_measure(struct ocp_ctx *ctx, enum own_cost_of of, unsigned int dept
 	if (of_windows)
 		own.sites[0] =
 			(struct inside_site){ .window = recursive, .n_window = PATCH_JUMP_BYTES };
+	add_filter(&own, n_comparisons);
 	own.spec.sites = own.sites;
 	own.build.spec = &own.spec;
 	if (!err)

@@ -3,6 +3,7 @@
 #include <linux/rseq.h>
 #include <string.h>
 #include "change/inside/block.h"
+#include "change/inside/filter_code.h"
 #include "change/inside/rings.h"
 #include "change/inside/templates.h"
 #include "change/inside/templates_code.h"
@@ -24,6 +25,7 @@ struct assembly {
 	uint64_t addr; /* the address of that byte in the process */
 	int64_t values[N_HOLES];
 	bool is_too_far;
+	bool rejects; /* starts are those of hits that a filter has rejected */
 };
 
 static bool is_distance(uint16_t hole)
@@ -88,10 +90,15 @@ static uint8_t *put_template(struct assembly *assembly, const uint8_t *begin, co
 	return code;
 }
 
-/* Fill the gap behind the code with breakpoint instructions. Nothing jumps to them. */
-static void align(struct assembly *assembly, size_t bytes, size_t room)
+/*
+ * Fill the gap behind the code, which has BYTES of ROOM bytes, with breakpoint instructions. Nothing
+ * jumps to them.
+ */
+static void pad(struct assembly *assembly, size_t bytes, size_t room)
 {
 	memset(assembly->code, BREAKPOINT, room - bytes);
+	assembly->code += room - bytes;
+	assembly->addr += room - bytes;
 }
 
 static size_t aligned(size_t bytes, size_t to)
@@ -264,6 +271,41 @@ size_t templates_window_bytes(uint32_t n_shards, const struct inside_site *site)
 		       TRAMPOLINE_ALIGN);
 }
 
+/* ---- with a filter -------------------------------------------------------------------------- */
+
+enum { JMP_BYTES = 5 };
+
+/* Return the offset of the part for rejected hits in the trampoline of SITE. */
+static size_t rejected_off(uint32_t n_shards, const struct inside_site *site)
+{
+	return site->window ? templates_window_bytes(n_shards, site)
+			    : templates_site_bytes(n_shards, site->roles, site->n_roles);
+}
+
+uint64_t templates_filter_off(uint32_t n_shards, const struct inside_site *site)
+{
+	size_t bytes = count_bytes(n_shards, site->window ? &of_windows : &of_sites) + JMP_BYTES;
+
+	if (site->n_roles && site->window)
+		bytes += template_bytes(templates_window_room, templates_enter) +
+			 roles_bytes(site->roles, site->n_roles) +
+			 template_bytes(templates_window_leave, templates_routine_start);
+	else if (site->n_roles)
+		bytes += template_bytes(templates_room, templates_window_room) +
+			 roles_bytes(site->roles, site->n_roles);
+	return rejected_off(n_shards, site) + aligned(bytes, TRAMPOLINE_ALIGN);
+}
+
+size_t templates_filtered_bytes(uint32_t n_shards, const struct inside_site *site)
+{
+	const struct filter_code code = { .filter = site->filter, .is_window = site->window };
+
+	return templates_filter_off(n_shards, site) +
+	       aligned(filter_code_make(&code, NULL, NULL), TRAMPOLINE_ALIGN);
+}
+
+/* ---- the process ---------------------------------------------------------------------------- */
+
 static bool is_power_of_2(uint64_t number, uint64_t max)
 {
 	return number && number <= max && !(number & (number - 1));
@@ -353,7 +395,6 @@ static void set_values(struct assembly *assembly, const struct block_header *hea
 	values[HOLE_TO_BLOCK_ADDR] = (int64_t)(header->addr + offsetof(struct block_header, addr));
 	values[HOLE_TO_NS_PER_TICK] =
 		(int64_t)(header->addr + offsetof(struct block_header, ns_per_tick));
-	values[HOLE_TO_START] = (int64_t)routines;
 	values[HOLE_TO_STOP] = routine_at(routines, templates_routine_stop);
 	values[HOLE_TO_ROOM] = routine_at(routines, templates_routine_room);
 	values[HOLE_TO_WINDOW_ROOM] = routine_at(routines, templates_routine_window_room);
@@ -393,12 +434,12 @@ int templates_routines(struct ocp_ctx *ctx, const struct block_header *header,
 	if (ret)
 		return ret;
 	if (!header->n_pairs && !header->n_rings) {
-		align(&assembly, 0, templates_routines_bytes());
+		pad(&assembly, 0, templates_routines_bytes());
 		return 0;
 	}
 	put_template(&assembly, templates_routine_start, templates_end);
-	align(&assembly, template_bytes(templates_routine_start, templates_end),
-	      templates_routines_bytes());
+	pad(&assembly, template_bytes(templates_routine_start, templates_end),
+	    templates_routines_bytes());
 	return assembly.is_too_far ? too_far(ctx, addr) : 0;
 }
 
@@ -417,6 +458,18 @@ static void put_count(struct assembly *assembly, uint32_t n_shards,
 		return;
 	}
 	memcpy(put_template(assembly, shard->begin, shard->end), &sequence, sizeof(sequence));
+}
+
+/* Append a jump to ADDR, which is in the same trampoline. */
+static void put_jump(struct assembly *assembly, uint64_t addr)
+{
+	enum { JMP = 0xe9 };
+	const int32_t distance = (int32_t)(addr - (assembly->addr + JMP_BYTES));
+
+	assembly->code[0] = JMP;
+	memcpy(assembly->code + 1, &distance, sizeof(distance));
+	assembly->code += JMP_BYTES;
+	assembly->addr += JMP_BYTES;
 }
 
 /* ---- the key -------------------------------------------------------------------------------- */
@@ -579,6 +632,10 @@ static bool put_role(struct assembly *assembly, const struct block_header *heade
 {
 	const uint64_t routines = header->addr + header->code_off;
 	const bool is_of_fiber = role->is_keyed && role->key.kind == INSIDE_FIBER_FRAME;
+	const uint8_t *const key_starts[2][2] = {
+		{ templates_routine_key_start, templates_routine_fiber_start },
+		{ templates_routine_key_reject, templates_routine_fiber_reject },
+	};
 	const uint8_t *begin, *end, *load;
 	uint8_t *code;
 
@@ -586,9 +643,10 @@ static bool put_role(struct assembly *assembly, const struct block_header *heade
 		return put_event(assembly, header, role->event);
 	assembly->values[HOLE_TO_PAIR] =
 		(int64_t)(header->addr + pairs_area_off(header, role->pair));
+	assembly->values[HOLE_TO_START] = routine_at(
+		routines, assembly->rejects ? templates_routine_reject : templates_routine_start);
 	assembly->values[HOLE_TO_KEY_START] =
-		routine_at(routines, is_of_fiber ? templates_routine_fiber_start
-						 : templates_routine_key_start);
+		routine_at(routines, key_starts[assembly->rejects][is_of_fiber]);
 	assembly->values[HOLE_TO_KEY_STOP] = routine_at(
 		routines, is_of_fiber ? templates_routine_fiber_stop : templates_routine_key_stop);
 	template_of(role, &begin, &end);
@@ -642,7 +700,61 @@ static int check_roles(struct ocp_ctx *ctx, const struct templates_process *proc
 
 static int place_error(struct ocp_ctx *ctx)
 {
-	return ctx_error(ctx, -EINVAL, "the place of a key is out of range");
+	return ctx_error(ctx, -EINVAL,
+			 "the place of a key or of a filter's argument is out of range");
+}
+
+/* The parts of a trampoline with a filter. All addresses are those in the process. */
+struct filtered {
+	const struct templates_filter *filter;
+	const struct inside_role *roles;
+	size_t n_roles;
+	bool is_window;
+	uint64_t matched; /* the part for hits that match */
+	uint64_t rest;	  /* the end of this part: the gate, or the copy of the window */
+};
+
+/*
+ * Assemble the part for rejected hits, and the code of the filter. Return false if the place of a
+ * key or of an argument is out of range.
+ */
+static bool put_filtered(struct assembly *assembly, const struct block_header *header,
+			 const struct filtered *of)
+{
+	const uint64_t addr = assembly->addr, entry_off = templates_entry_off(header->n_shards);
+	const struct shard_template *shard = of->is_window ? &of_windows : &of_sites;
+	uint8_t *const code = assembly->code;
+	bool has_places = true, is_sound;
+	struct filter_code filter = {
+		.filter = of->filter->filter,
+		.is_window = of->is_window,
+		.number = of->filter->number,
+		.matched = of->matched + entry_off,
+		.rejected = addr + entry_off,
+		.mismatches = of->filter->mismatches,
+	};
+	size_t n;
+
+	assembly->rejects = true;
+	set_counter(assembly, header, of->filter->rejected, addr);
+	put_count(assembly, header->n_shards, shard);
+	if (of->n_roles && of->is_window) {
+		put_template(assembly, templates_window_room, templates_enter);
+		has_places = put_roles(assembly, header, of->roles, of->n_roles);
+		put_template(assembly, templates_window_leave, templates_routine_start);
+	} else if (of->n_roles) {
+		put_template(assembly, templates_room, templates_window_room);
+		has_places = put_roles(assembly, header, of->roles, of->n_roles);
+	}
+	put_jump(assembly, of->rest);
+	n = (size_t)(assembly->code - code);
+	pad(assembly, n, aligned(n, TRAMPOLINE_ALIGN));
+	filter.addr = assembly->addr;
+	n = filter_code_make(&filter, assembly->code, &is_sound);
+	assembly->code += n;
+	assembly->addr += n;
+	pad(assembly, n, aligned(n, TRAMPOLINE_ALIGN));
+	return has_places && is_sound;
 }
 
 int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
@@ -669,7 +781,16 @@ int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
 		has_places = put_roles(&assembly, header, site->roles, site->n_roles);
 	}
 	put_template(&assembly, templates_gate, templates_room);
-	align(&assembly, bytes, aligned(bytes, TRAMPOLINE_ALIGN));
+	pad(&assembly, bytes, aligned(bytes, TRAMPOLINE_ALIGN));
+	if (site->filter.filter)
+		has_places &= put_filtered(&assembly, header,
+					   &(struct filtered){
+						   .filter = &site->filter,
+						   .roles = site->roles,
+						   .n_roles = site->n_roles,
+						   .matched = site->trampoline,
+						   .rest = site->trampoline + bytes - gate_bytes(),
+					   });
 	if (!has_places)
 		return place_error(ctx);
 	return assembly.is_too_far ? too_far(ctx, site->trampoline) : 0;
@@ -710,7 +831,18 @@ int templates_window(struct ocp_ctx *ctx, const struct block_header *header,
 		put_template(&assembly, templates_window_leave, templates_routine_start);
 	}
 	put_copy(&assembly, window->rest.bytes, window->rest.n);
-	align(&assembly, rest_off + window->rest.n, templates_window_bytes(header->n_shards, site));
+	pad(&assembly, rest_off + window->rest.n, templates_window_bytes(header->n_shards, site));
+	if (window->filter.filter)
+		has_places &= !site->n_before && !site->keeps_r11 &&
+			      put_filtered(&assembly, header,
+					   &(struct filtered){
+						   .filter = &window->filter,
+						   .roles = site->roles,
+						   .n_roles = site->n_roles,
+						   .is_window = true,
+						   .matched = window->trampoline,
+						   .rest = window->trampoline + rest_off,
+					   });
 	if (!has_places)
 		return place_error(ctx);
 	return assembly.is_too_far ? too_far(ctx, window->trampoline) : 0;

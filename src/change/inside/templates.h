@@ -14,6 +14,10 @@
  * With roles, it uses at most TEMPLATES_STACK_BYTES of the stack, otherwise none. At the end of a
  * stack, it plays no roles. If the window keeps r11, it has no roles, and uses eight bytes below
  * rsp.
+ *
+ * A trampoline with a filter begins with the filter's code, and then has two parts like that: one
+ * for hits that match, and one for the others. In the second part, starts are rejected ones, and
+ * the end is that of the first part.
  */
 #ifndef CHANGE_INSIDE_TEMPLATES_H
 #define CHANGE_INSIDE_TEMPLATES_H
@@ -57,6 +61,14 @@ struct templates_process {
 	bool may_call_kernel;
 };
 
+/* The filter of a trampoline. All addresses are those in the process. */
+struct templates_filter {
+	const struct inside_filter *filter; /* NULL: none */
+	uint32_t number;		    /* of the site */
+	uint64_t rejected;   /* the counter, in shard 0, of the hits that the filter rejects */
+	uint64_t mismatches; /* a struct block_mismatches */
+};
+
 /* A trampoline. All addresses are those in the process. */
 struct templates_site {
 	/* a multiple of 32; the site calls this address + templates_entry_off() */
@@ -67,6 +79,7 @@ struct templates_site {
 	/* what the site does to pairs, in the order of execution */
 	const struct inside_role *roles;
 	size_t n_roles;
+	struct templates_filter filter;
 };
 
 /* The trampoline of a window. All addresses are those in the process. */
@@ -83,6 +96,7 @@ struct templates_window {
 		const uint8_t *bytes;
 		size_t n;
 	} before, rest; /* the first site->n_before bytes, before the roles, and the rest */
+	struct templates_filter filter;
 };
 
 /*
@@ -91,15 +105,22 @@ struct templates_window {
  */
 size_t templates_routines_bytes(void);
 
-/* Return the offset, in a trampoline, of the address that the site calls. */
+/*
+ * Return the offset, in a trampoline without a filter, of the address that the site calls. The
+ * second function is for a trampoline with a filter, site->filter.
+ */
 uint64_t templates_entry_off(uint32_t n_shards);
+uint64_t templates_filter_off(uint32_t n_shards, const struct inside_site *site);
 
 /*
- * Return the exact size of the trampoline of a site with the N_ROLES roles ROLES; a multiple of 32.
+ * Return the exact size of the trampoline of a site with the N_ROLES roles ROLES, without a filter;
+ * a multiple of 32.
  */
 size_t templates_site_bytes(uint32_t n_shards, const struct inside_role *roles, size_t n_roles);
 
-/* Return the size of the trampoline of the window SITE; a multiple of 32. */
+/* Return the size of the trampoline of SITE, which has a filter; a multiple of 32. */
+size_t templates_filtered_bytes(uint32_t n_shards, const struct inside_site *site);
+/* Return the size of the trampoline of the window SITE, without a filter; a multiple of 32. */
 size_t templates_window_bytes(uint32_t n_shards, const struct inside_site *site);
 /* Return the offsets, in the trampoline of the window SITE, of the two parts of the copy. */
 size_t templates_before_off(uint32_t n_shards, const struct inside_site *site);
@@ -117,7 +138,8 @@ int templates_routines(struct ocp_ctx *ctx, const struct block_header *header,
 /*
  * Assemble the trampoline of SITE to CODE. Returns 0, or an error with a message:
  *	-ERANGE		a distance is too long for 32 bits
- *	-EINVAL		a place of a key is outside the ranges of struct inside_place
+ *	-EINVAL		a place of a key is outside the ranges of struct inside_place, or the
+ *			filter cannot read a place
  *	-ENOTSUP	a role has a key, and the code may not call the kernel
  */
 int templates_site(struct ocp_ctx *ctx, const struct block_header *header,

@@ -452,62 +452,94 @@ asm(".macro add_time lock\n"
     ".Lraised\\@:\n"
     ".endm\n");
 
-/* Set rax to the time at which a pair begins. Changes rdx. */
-asm(".macro begin_to_rax\n"
+/* Set rax to the time at which a pair begins or, if REJECTED, to 0. Changes rdx. */
+asm(".macro begin_to_rax rejected\n"
+    "	.if	\\rejected\n"
+    "	xor	%eax, %eax\n"
+    "	.else\n"
     "	lfence\n"				/* wait until the start has done its work */
     "	rdtsc\n"				/* read the time as late as possible */
     "	lfence\n" /* the program's work must not begin before the time is read */
     "	shl	$32, %rdx\n"
     "	or	%rdx, %rax\n"
+    "	.endif\n"
     ".endm\n");
 
 /*
- * Start the pair whose area is at rdi. Throughout, ecx is the thread's id, rdx the thread's slot,
- * rax the state of the slot before the start, rsi the state after it. Changes rax, rcx, rdx, rsi.
+ * A filter rejects starts. A rejected start is stored, so that its stop finds it, but it counts
+ * nowhere: its time is 0, which no clock returns.
+ *
+ * Add to the orphan starts of the slot at rdx the newest starts, edi of them, except rejected ones.
+ * esi is n and, in its upper half, next of the slot. Changes rax, rdi.
  */
-asm("	template routine_start\n"
-    ".Lstart:\n"
+asm(".macro orphan_newest\n"
+    ".Lorphan_next\\@:\n"
+    "	mov	%esi, %eax\n"
+    "	shr	$16, %eax\n"
+    "	sub	%edi, %eax\n"
+    "	start_at_eax\n"
+    "	count_unless_rejected RING_TICKS(%rax), ORPHAN_STARTS(%rdx)\n"
+    "	dec	%edi\n"
+    "	jnz	.Lorphan_next\\@\n"
+    ".endm\n"
+
+    /* Add 1 to the number TO, in one instruction, unless TICKS is the time of a rejected start. */
+    ".macro count_unless_rejected ticks, to, lock\n"
+    "	cmpq	$1, \\ticks\n"			/* sets the carry flag if the time is 0 */
+    "	cmc\n"
+    "	\\lock adcq $0, \\to\n"
+    ".endm\n");
+
+/*
+ * Start the pair whose area is at rdi or, if REJECTED, store a rejected start. Throughout, ecx is
+ * the thread's id, rdx the thread's slot, rax the state of the slot before the start, rsi the state
+ * after it. Changes rax, rcx, rdx, rsi, rdi.
+ */
+asm(".macro start_by_thread rejected\n"
+    ".Lstart\\@:\n"
     "	mov	%fs:HOLE, %ecx\n"		/* the thread's id */
     "		hole TID\n"
     "	test	%ecx, %ecx\n"			/* the thread has no id yet, or no longer */
-    "	jz	.Lcollision\n"
+    "	jz	.Lcollision\\@\n"
     "	mov	%ecx, %eax\n"
     "	slot_at_eax\n"
     "	mov	(%rdx), %rax\n"
     "	cmp	%ecx, %eax\n"			/* does the slot belong to this thread? */
-    "	jne	.Lfind\n"
+    "	jne	.Lfind\\@\n"
 
     /* Here the slot is free or belongs to this thread: take it, and add one open start to it. */
-    ".Ltake:\n"
+    ".Ltake\\@:\n"
     "	mov	%rax, %rsi\n"
     "	shr	$32, %rsi\n"			/* esi: n, and next above it */
     "	shl	$16, %esi\n"			/* n * 65536 */
     "	cmp	$HOLE, %esi\n"
     "		hole DEPTH\n"
-    "	jae	.Lfull\n"
+    "	jae	.Lfull\\@\n"
     "	mov	%rax, %rsi\n"
     "	shr	$32, %rsi\n"
     "	add	$ONE_MORE, %esi\n"
     "	shl	$32, %rsi\n"
     "	or	%rcx, %rsi\n"
     "	lock cmpxchg %rsi, (%rdx)\n"		/* fails if another thread was faster */
-    "	jne	.Lstart\n"
+    "	jne	.Lstart\\@\n"
 
     /*
      * The slot belongs to this thread now. Starts that a signal handler opens from here on come
      * after our start in the ring.
      */
-    ".Lopened:\n"
+    ".Lopened\\@:\n"
     "	shr	$48, %rsi\n"			/* next: the place of our start plus 1 */
     "	dec	%esi\n"
-    ".Lwrite:\n"
+    ".Lwrite\\@:\n"
     "	mov	%esi, %eax\n"
     "	start_at_eax\n"
+    "	.ifeq	\\rejected\n"
     "	incq	STARTS(%rdx)\n"
+    "	.endif\n"
     "	mov	%rax, %rsi\n"
     "	lea	SP(%rsp), %rax\n"
     "	mov	%rax, RING_SP(%rsi)\n"
-    "	begin_to_rax\n"
+    "	begin_to_rax \\rejected\n"
     "	mov	%rax, RING_TICKS(%rsi)\n"
     "	ret\n"
 
@@ -515,41 +547,46 @@ asm("	template routine_start\n"
      * All places are taken: replace the oldest start. A signal handler runs before or after the
      * xadd.
      */
-    ".Lfull:\n"
-    "	incq	ORPHAN_STARTS(%rdx)\n"
+    ".Lfull\\@:\n"
+    "	mov	%rax, %rsi\n"
+    "	shr	$32, %rsi\n"
+    "	shr	$48, %rax\n"
+    "	sub	%esi, %eax\n"
+    "	start_at_eax\n"
+    "	count_unless_rejected RING_TICKS(%rax), ORPHAN_STARTS(%rdx)\n"
     "	mov	$1, %esi\n"
     "	xadd	%si, NEXT(%rdx)\n"		/* si: the place of our start */
-    "	jmp	.Lwrite\n"
+    "	jmp	.Lwrite\\@\n"
 
     /* Look for a slot of this thread in the window. */
-    ".Lfind:\n"
+    ".Lfind\\@:\n"
     "	mov	%ecx, %esi\n"
-    ".Lfind_next:\n"
+    ".Lfind_next\\@:\n"
     "	mov	%esi, %eax\n"
     "	slot_at_eax\n"
     "	mov	(%rdx), %rax\n"
     "	cmp	%ecx, %eax\n"
-    "	je	.Ltake\n"
-    "	next_in_window .Lfind_next\n"
+    "	je	.Ltake\\@\n"
+    "	next_in_window .Lfind_next\\@\n"
 
     /* Look for a free slot in the window. */
     "	mov	%ecx, %esi\n"
-    ".Lfree_next:\n"
+    ".Lfree_next\\@:\n"
     "	mov	%esi, %eax\n"
     "	slot_at_eax\n"
     "	mov	(%rdx), %rax\n"
     "	ror	$32, %rax\n"
     "	test	%ax, %ax\n"			/* n */
-    "	jz	.Lfree\n"
-    "	next_in_window .Lfree_next\n"
+    "	jz	.Lfree\\@\n"
+    "	next_in_window .Lfree_next\\@\n"
 
     /* Look in the window for a slot whose thread has ended with open starts. */
     "	mov	$HOLE, %eax\n"
     "		hole MAY_CALL\n"
     "	test	%eax, %eax\n"
-    "	jz	.Lcollision\n"
+    "	jz	.Lcollision\\@\n"
     "	mov	%ecx, %esi\n"
-    ".Lgone_next:\n"
+    ".Lgone_next\\@:\n"
     "	mov	%esi, %eax\n"
     "	slot_at_eax\n"
     "	mov	(%rdx), %rax\n"
@@ -568,25 +605,25 @@ asm("	template routine_start\n"
     "	pop	%rsi\n"
     "	pop	%rcx\n"
     "	pop	%rax\n"
-    "	je	.Lgone\n"
-    "	next_in_window .Lgone_next\n"
+    "	je	.Lgone\\@\n"
+    "	next_in_window .Lgone_next\\@\n"
 
-    ".Lcollision:\n"
+    ".Lcollision\\@:\n"
     "	lock incq COLLISIONS(%rdi)\n"
     "	ret\n"
 
-    ".Lfree:\n"
+    ".Lfree\\@:\n"
     "	ror	$32, %rax\n" /* restore the state of the slot, which was rotated */
     "	and	$HOLE, %esi\n"
     "		hole SLOT_MASK\n"
     "	lock bts %rsi, USED(%rdi)\n"		/* a bit string: the bit may be in a later word */
-    "	jmp	.Ltake\n"
+    "	jmp	.Ltake\\@\n"
 
     /*
      * The thread of the slot is gone, so nobody writes to the slot. Take it: its open starts are
      * orphans, and ours becomes the only one.
      */
-    ".Lgone:\n"
+    ".Lgone\\@:\n"
     "	mov	%rax, %rsi\n"
     "	shr	$32, %rsi\n"
     "	and	$0xffff0000, %esi\n"		/* n = 0; keep next */
@@ -594,11 +631,22 @@ asm("	template routine_start\n"
     "	shl	$32, %rsi\n"
     "	or	%rcx, %rsi\n"
     "	lock cmpxchg %rsi, (%rdx)\n"
-    "	jne	.Lstart\n"
-    "	shr	$32, %rax\n"
-    "	movzwl	%ax, %eax\n"
-    "	add	%rax, ORPHAN_STARTS(%rdx)\n"
-    "	jmp	.Lopened\n");
+    "	jne	.Lstart\\@\n"
+    "	push	%rsi\n"
+    "	mov	%rax, %rsi\n"
+    "	shr	$32, %rsi\n"
+    "	lea	-1(%rsi), %edi\n"
+    "	and	$DEPTH_MASK, %edi\n"
+    "	inc	%edi\n"			/* n, which is from 1 to PAIRS_DEPTH */
+    "	orphan_newest\n"
+    "	pop	%rsi\n"
+    "	jmp	.Lopened\\@\n"
+    ".endm\n"
+
+    "	template routine_start\n"
+    "	start_by_thread 0\n"
+    "	template routine_reject\n"
+    "	start_by_thread 1\n");
 
 /*
  * Stop the pair whose area is at rdi. No locks are needed, because a slot with open starts belongs
@@ -632,7 +680,10 @@ asm("	template routine_stop\n"
     "	mov	RING_TICKS(%rax), %rcx\n"
     "	mov	NOW(%rsp), %rax\n"
     "	mov	%rdx, %rsi\n"			/* the slot */
+    "	test	%rcx, %rcx\n"
+    "	jz	.Lstop_rejected\n"
     "	add_time\n"
+    ".Lstop_rejected:\n"
     /*
      * Do this last, because the slot may be free afterwards. Write all 64 bits at once, because the
      * next load reads 64 bits.
@@ -662,7 +713,10 @@ asm("	template routine_stop\n"
 
     /* add the newer starts to the orphans: an exception has skipped their stops */
     ".Lframe_found:\n"
-    "	add	%rcx, ORPHAN_STARTS(%rdx)\n"
+    "	push	%rax\n"
+    "	mov	%ecx, %edi\n"
+    "	orphan_newest\n"
+    "	pop	%rax\n"
     "	imul	$ONE_MORE, %ecx, %ecx\n"
     "	sub	%ecx, N_AND_NEXT(%rdx)\n"
     "	jmp	.Lmatched\n"
@@ -829,57 +883,70 @@ asm(".macro fiber_key_to_rsi\n"
     ".endm\n");
 
 /*
- * Start the pair. If the key already has an open start, that start becomes an orphan. Changes rax,
- * rcx, rdx.
+ * Start the pair or, if REJECTED, store a rejected start. If the key already has an open start,
+ * that start becomes an orphan. Changes rax, rcx, rdx.
  */
-asm("	template routine_fiber_start\n"
-    "	fiber_key_to_rsi\n"
-
-    "	template routine_key_start\n"
+asm(".macro start_by_key rejected\n"
     "	enter_key\n"
     "	test	$1, %sil\n"			/* an int is odd, a pointer is even */
-    "	jz	.Lnot_keyed\n"
-    "	process_to_ecx .Lkey_collision\n"
+    "	jz	.Lnot_keyed\\@\n"
+    "	process_to_ecx .Lkey_collision\\@\n"
     "	bucket_to_r8\n"
-    "	take_key_out .Lkey_new\n"
+    "	take_key_out .Lkey_new\\@\n"
     "	lea	HOLE(%rdi), %rax\n"
     "		hole SLOTS_OFF\n"
-    "	lock incq ORPHAN_STARTS(%rax)\n"
-    "	jmp	.Lkey_opened\n"
+    "	count_unless_rejected KEY_TICKS(%rdx), ORPHAN_STARTS(%rax), lock\n"
+    "	jmp	.Lkey_opened\\@\n"
 
-    ".Lkey_new:\n"
+    ".Lkey_new\\@:\n"
     "	sub	$BUCKET_BYTES, %r8d\n"		/* back to the first entry of the bucket */
-    ".Lkey_free_next:\n"
+    ".Lkey_free_next\\@:\n"
     "	entry_at_r8\n"
     "	mov	(%rdx), %eax\n"
     "	test	%eax, %eax\n"
-    "	jnz	.Lkey_in_use\n"
+    "	jnz	.Lkey_in_use\\@\n"
     "	lock cmpxchg %ecx, (%rdx)\n"
-    "	je	.Lkey_claimed\n"
-    ".Lkey_in_use:\n"
-    "	next_in_bucket .Lkey_free_next\n"
-    ".Lkey_collision:\n"
+    "	je	.Lkey_claimed\\@\n"
+    ".Lkey_in_use\\@:\n"
+    "	next_in_bucket .Lkey_free_next\\@\n"
+    ".Lkey_collision\\@:\n"
     "	lock incq COLLISIONS(%rdi)\n"
     "	leave_key\n"
 
-    ".Lkey_claimed:\n"
+    ".Lkey_claimed\\@:\n"
     "	movl	$1, WAS_USED(%rdx)\n"
-    ".Lkey_opened:\n"
-    "	totals_to_rax .Lkey_start_shared\n"
+    ".Lkey_opened\\@:\n"
+    "	.ifeq	\\rejected\n"
+    "	totals_to_rax .Lkey_start_shared\\@\n"
     "	incq	STARTS(%rax)\n"
-    ".Lkey_begin:\n"
+    "	.endif\n"
+    ".Lkey_begin\\@:\n"
     "	mov	%rdx, %rcx\n"
-    "	begin_to_rax\n"
+    "	begin_to_rax \\rejected\n"
     "	mov	%rax, KEY_TICKS(%rcx)\n"
     "	mov	%rsi, KEY(%rcx)\n"		/* from here on a stop can take the key out */
     "	leave_key\n"
-    ".Lkey_start_shared:\n"
+    "	.ifeq	\\rejected\n"
+    ".Lkey_start_shared\\@:\n"
     "	lock incq STARTS(%rax)\n"
-    "	jmp	.Lkey_begin\n"
+    "	jmp	.Lkey_begin\\@\n"
+    "	.endif\n"
 
-    ".Lnot_keyed:\n"
+    ".Lnot_keyed\\@:\n"
+    "	.ifeq	\\rejected\n"
     "	lock incq NOT_KEYED(%rdi)\n"
+    "	.endif\n"
     "	leave_key\n"
+    ".endm\n"
+
+    "	template routine_fiber_start\n"
+    "	fiber_key_to_rsi\n"
+    "	template routine_key_start\n"
+    "	start_by_key 0\n"
+    "	template routine_fiber_reject\n"
+    "	fiber_key_to_rsi\n"
+    "	template routine_key_reject\n"
+    "	start_by_key 1\n"
 
     /*
      * Give the slot at rax to thread r8d if it belongs to no thread. Otherwise set rax to slot 0,
@@ -935,10 +1002,13 @@ asm("	template routine_fiber_stop\n"
     "	take_key_out .Lkey_orphan\n"
     "	mov	KEY_TICKS(%rdx), %rcx\n"
     "	mov	%r9d, (%rdx)\n"			/* the entry is free now */
+    "	test	%rcx, %rcx\n"
+    "	jz	.Lkey_stop_rejected\n"
     "	totals_to_rax .Lkey_stop_shared\n"
     "	mov	%rax, %rsi\n"
     "	mov	KEY_NOW(%rsp), %rax\n"
     "	add_time\n"
+    ".Lkey_stop_rejected:\n"
     "	leave_key\n"
     ".Lkey_stop_shared:\n"
     "	mov	%rax, %rsi\n"

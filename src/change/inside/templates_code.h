@@ -118,8 +118,10 @@ extern const uint8_t templates_text[], templates_count[], templates_count_cpu[],
 	templates_stop[], templates_key_start[], templates_key_start_load[], templates_key_stop[],
 	templates_key_stop_load[], templates_event[], templates_event_load[], templates_arg[],
 	templates_arg_load[], templates_commit[], templates_leave[], templates_window_leave[],
-	templates_routine_start[], templates_routine_stop[], templates_routine_fiber_start[],
-	templates_routine_key_start[], templates_routine_fiber_stop[], templates_routine_key_stop[],
+	templates_routine_start[], templates_routine_reject[], templates_routine_stop[],
+	templates_routine_fiber_start[], templates_routine_key_start[],
+	templates_routine_fiber_reject[], templates_routine_key_reject[],
+	templates_routine_fiber_stop[], templates_routine_key_stop[],
 	templates_routine_fiber_event[], templates_routine_event[], templates_routine_room[],
 	templates_routine_window_room[], templates_end[];
 

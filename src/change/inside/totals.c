@@ -40,9 +40,31 @@ static bool is_used(const struct pairs_shared *shared, uint32_t i)
 
 /* ---- sums ----------------------------------------------------------------------------------- */
 
+static const uint64_t *counters_in(const struct block_header *header, const void *block)
+{
+	return (const uint64_t *)((const char *)block + header->counters_off);
+}
+
+void totals_filtered(const struct block_header *header, const void *block,
+		     struct inside_filtered *filtered)
+{
+	const uint64_t *counter = counters_in(header, block) + block_rejected(header);
+	const struct block_mismatches *mismatches =
+		(const void *)((const char *)block + block_mismatches_off(header));
+	const uint64_t last = load_count(&mismatches->last);
+
+	*filtered = (struct inside_filtered){
+		.mismatches = load_count(&mismatches->n),
+		.site = (uint32_t)last & ((1U << BLOCK_MISMATCH_SITE_BITS) - 1),
+		.arg = (uint8_t)(last >> BLOCK_MISMATCH_SITE_BITS),
+	};
+	for (uint32_t i = 0; i < header->n_shards; i++)
+		filtered->rejected += load_count(counter + i * header->shard_stride);
+}
+
 void totals_hits(const struct block_header *header, const void *block, uint64_t *hits)
 {
-	const uint64_t *counters = (const uint64_t *)((const char *)block + header->counters_off);
+	const uint64_t *counters = counters_in(header, block);
 
 	memset(hits, 0, header->n_sites * sizeof(*hits));
 	for (uint32_t shard = 0; shard < header->n_shards; shard++)
@@ -117,26 +139,32 @@ static bool is_gone(uint32_t tid)
 }
 
 /*
- * Return the number of open starts in SLOT if its thread has ended, otherwise 0. Thread and number
- * are loaded in one access, because they change as one word.
+ * Return the number of open starts in SLOT, except rejected ones, if its thread has ended, otherwise
+ * 0. Thread and number are loaded in one access, because they change as one word.
  */
 static uint64_t open_if_gone(const struct pairs_slot *slot)
 {
 	const uint64_t state = load_count((const uint64_t *)(const void *)slot);
 	struct pairs_slot now;
+	uint64_t n = 0;
 
 	memcpy(&now, &state, sizeof(state));
-	return now.n && is_gone(now.tid) ? now.n : 0;
+	if (!now.n || !is_gone(now.tid))
+		return 0;
+	for (uint32_t age = 0; age < now.n && age < PAIRS_DEPTH; age++)
+		n += load_count(&slot->ring[(now.next - 1U - age) % PAIRS_DEPTH].ticks) !=
+		     PAIRS_REJECTED;
+	return n;
 }
 
-/* Count the open starts by key whose process has ended. */
+/* Count the open starts by key, except rejected ones, whose process has ended. */
 static uint64_t open_keys_of_gone(const void *starts, uint32_t n_threads)
 {
 	const struct pairs_keyed_start *start = starts;
 	uint64_t n = 0;
 
 	for (uint32_t i = pairs_n_keys(n_threads); i; i--, start++)
-		n += load_count(&start->key) &&
+		n += load_count(&start->key) && load_count(&start->ticks) != PAIRS_REJECTED &&
 		     is_gone(__atomic_load_n(&start->pid, __ATOMIC_RELAXED));
 	return n;
 }

@@ -20,6 +20,10 @@
  */
 void totals_hits(const struct block_header *header, const void *block, uint64_t *hits);
 
+/* Set *FILTERED to the totals of the hits of sites with filters. */
+void totals_filtered(const struct block_header *header, const void *block,
+		     struct inside_filtered *filtered);
+
 /*
  * Set *TOTALS to the totals of pair number PAIR. Open starts of a thread that has ended count as
  * orphans only when another thread takes the slot: see gone_threads_starts(). Touches only slots

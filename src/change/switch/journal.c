@@ -38,86 +38,9 @@
 #include "base/ctx.h"
 #include "base/hash.h"
 #include "base/interrupted.h"
+#include "base/user_folder.h"
 #include "look/memory.h"
 #include "look/proc_file.h"
-
-/* ---- folders --------------------------------------------------------------------------------- */
-
-/*
- * The directory of a user for journals is $XDG_RUNTIME_DIR/ocaml-probes, else
- * /run/user/UID/ocaml-probes, else /tmp/ocaml-probes-UID. Any user can create the one in /tmp. So a
- * directory is used only if it is not a symbolic link, belongs to user UID and is closed to all
- * other users; its files are opened relative to its descriptor. Test: test_journal:
- * folders_that_others_can_reach_are_not_used.
- */
-
-enum { N_JOURNAL_FOLDERS = 3 };
-
-/*
- * Set PATH to the directory number FOLDER (0 to N_JOURNAL_FOLDERS - 1) for the journals of user
- * UID. Return false if user UID has no directory with this number.
- */
-static bool journal_folder_path(uid_t uid, int folder, char path[PATH_MAX])
-{
-	const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
-	int n = 0;
-
-	switch (folder) {
-	case 0:
-		if (uid == geteuid() && runtime && runtime[0] == '/')
-			n = snprintf(path, PATH_MAX, "%s/ocaml-probes", runtime);
-		break;
-	case 1:
-		n = snprintf(path, PATH_MAX, "/run/user/%u/ocaml-probes", uid);
-		break;
-	default:
-		n = snprintf(path, PATH_MAX, "/tmp/ocaml-probes-%u", uid);
-		break;
-	}
-	return n > 0 && n < PATH_MAX;
-}
-
-/*
- * Open the directory PATH if it exists and only user UID can access it; else return -1. If other
- * users can access the directory, log this at LEVEL.
- */
-static int journal_folder_open(struct ocp_ctx *ctx, const char *path, uid_t uid,
-			       enum ocp_log_level level)
-{
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	struct stat st;
-
-	if (fd < 0)
-		return -1;
-	if (fstat(fd, &st) == 0 && st.st_uid == uid && (st.st_mode & 077) == 0)
-		return fd;
-	ctx_log(ctx, level, "%s: is not used: other users than uid %u can access it", path, uid);
-	close(fd);
-	return -1;
-}
-
-/*
- * Open the first directory of this user that is trusted, and store its path in PATH. Create the
- * directory if necessary. Returns -EACCES if no directory is trusted. Directories that are not
- * trusted are logged at LEVEL.
- */
-static int journal_folder_make(struct ocp_ctx *ctx, char path[PATH_MAX], enum ocp_log_level level)
-{
-	for (int folder = 0; folder < N_JOURNAL_FOLDERS; folder++) {
-		int fd;
-
-		if (!journal_folder_path(geteuid(), folder, path))
-			continue;
-		if (mkdir(path, 0700) != 0 && errno != EEXIST)
-			continue;
-		fd = journal_folder_open(ctx, path, geteuid(), level);
-		if (fd >= 0)
-			return fd;
-	}
-	ctx_error(ctx, -EACCES, "%s: cannot create the directory of the undo journal", path);
-	ctx_hint(ctx, "set XDG_RUNTIME_DIR to a directory that you own");
-	return -EACCES;
-}
 
 /* ---- the format ------------------------------------------------------------------------------ */
 
@@ -552,7 +475,8 @@ int journal_open(struct ocp_ctx *ctx, pid_t process, enum journal_kind kind, str
 	*journal = (struct journal){ .ctx = ctx, .dir_fd = -1 };
 	err = fill_header(ctx, process, kind, &journal->header);
 	if (!err)
-		journal->dir_fd = journal_folder_make(ctx, journal->dir, level_of(kind));
+		journal->dir_fd =
+			user_folder_make(ctx, "the undo journal", journal->dir, level_of(kind));
 	if (!err && journal->dir_fd < 0)
 		err = journal->dir_fd;
 	if (err) {
@@ -856,7 +780,7 @@ static void look_at_temporary(int dir_fd, const char *file)
 static int look_in(struct ocp_ctx *ctx, const char *path, uid_t uid, pid_t process,
 		   struct stale_journals *stale)
 {
-	int fd = journal_folder_open(ctx, path, uid, OCP_LOG_WARN), err = 0, looked = 0;
+	int fd = user_folder_open(ctx, path, uid, OCP_LOG_WARN), err = 0, looked = 0;
 	struct dirent *entry;
 	DIR *dir;
 
@@ -886,13 +810,13 @@ static int look_in(struct ocp_ctx *ctx, const char *path, uid_t uid, pid_t proce
 static int look_for_user(struct ocp_ctx *ctx, uid_t uid, pid_t process,
 			 struct stale_journals *stale)
 {
-	char paths[N_JOURNAL_FOLDERS][PATH_MAX];
+	char paths[N_USER_FOLDERS][PATH_MAX];
 	int n = 0, err = 0;
 
-	for (int folder = 0; !err && folder < N_JOURNAL_FOLDERS; folder++) {
+	for (int folder = 0; !err && folder < N_USER_FOLDERS; folder++) {
 		bool seen = false;
 
-		if (!journal_folder_path(uid, folder, paths[n]))
+		if (!user_folder_path(uid, folder, paths[n]))
 			continue;
 		/* Look in each directory only once: $XDG_RUNTIME_DIR is usually /run/user/UID. */
 		for (int i = 0; i < n; i++)
@@ -943,7 +867,7 @@ bool journal_was_done(const struct stale_journal *journal, size_t entry, int cou
 
 int journal_reopen_stale(struct ocp_ctx *ctx, const struct stale_journal *journal)
 {
-	int dir_fd = journal_folder_open(ctx, journal->dir, journal->owner, OCP_LOG_WARN), fd, err;
+	int dir_fd = user_folder_open(ctx, journal->dir, journal->owner, OCP_LOG_WARN), fd, err;
 
 	if (dir_fd < 0)
 		return ctx_error(ctx, -ENOENT, "%s: can no longer be used", journal->dir);
@@ -959,7 +883,7 @@ int journal_reopen_stale(struct ocp_ctx *ctx, const struct stale_journal *journa
 
 int journal_remove_stale(struct ocp_ctx *ctx, const struct stale_journal *journal)
 {
-	int fd = journal_folder_open(ctx, journal->dir, journal->owner, OCP_LOG_WARN), err = 0;
+	int fd = user_folder_open(ctx, journal->dir, journal->owner, OCP_LOG_WARN), err = 0;
 
 	if (fd < 0)
 		return ctx_error(ctx, -ENOENT, "%s: can no longer be used", journal->dir);

@@ -244,12 +244,8 @@ static int position_of(const struct arg_requests *requests, unsigned int arg, co
 	return name ? arg_names_find(names, name) : (int)arg;
 }
 
-/*
- * Return the declared type of the requested argument ARG at a site whose arguments have the names
- * NAMES.
- */
-static enum ocp_arg_type declared_type(const struct arg_requests *requests, unsigned int arg,
-				       const char *names)
+enum ocp_arg_type arg_requests_type(const struct arg_requests *requests, unsigned int arg,
+				    const char *names)
 {
 	const int at = position_of(requests, arg, names);
 
@@ -475,7 +471,7 @@ static int check_types(const struct arg_requests *requests, const struct measure
 
 		if ((!with_string && op->kind != FILTER_NUMBER) || op->arg < ARGS_MAX)
 			continue;
-		type = declared_type(requests, op->arg, names);
+		type = arg_requests_type(requests, op->arg, names);
 		if (type != OCP_ARG_ANY && (type == OCP_ARG_STRING) != with_string)
 			return ctx_error(
 				requests->ctx, -EINVAL,
@@ -515,7 +511,7 @@ static int check_histogram(const struct arg_requests *requests, const struct mea
 	char text[ARG_TEXT_BYTES];
 	int err = check_arg(requests, site, arg, "histogram");
 
-	if (err || arg < ARGS_MAX || declared_type(requests, arg, names) != OCP_ARG_STRING)
+	if (err || arg < ARGS_MAX || arg_requests_type(requests, arg, names) != OCP_ARG_STRING)
 		return err;
 	return ctx_error(requests->ctx, -EINVAL,
 			 "probe '%s': %s is of type string in %s, and a histogram is of numbers",
@@ -705,7 +701,7 @@ static void note_by_type(const struct arg_requests *requests, const struct measu
 {
 	struct measured_probe *probe = &requests->sites->probes[site->probe_index];
 	const enum ocp_arg_type type =
-		declared_type(requests, (unsigned int)requests->by_arg, site->site->arg_names);
+		arg_requests_type(requests, (unsigned int)requests->by_arg, site->site->arg_names);
 
 	probe->by_type = !probe->has_by_type || probe->by_type == type ? type : OCP_ARG_ANY;
 	probe->has_by_type = true;

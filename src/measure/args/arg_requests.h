@@ -100,6 +100,12 @@ bool arg_requests_group_pairs(const struct arg_requests *requests,
 /* Return the name by which argument ARG was requested; NULL if it was requested by its position. */
 const char *arg_requests_name(const struct arg_requests *requests, unsigned int arg);
 /*
+ * Return the declared type of the requested argument ARG at a site whose arguments have the names
+ * NAMES.
+ */
+enum ocp_arg_type arg_requests_type(const struct arg_requests *requests, unsigned int arg,
+				    const char *names);
+/*
  * PROBE must have a histogram. Return the position of the histogram's argument at the sites of
  * PROBE, and set NAME to the argument's name, or to "" if it has none.
  */

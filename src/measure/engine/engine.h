@@ -187,6 +187,12 @@ struct domain_pairs {
 	size_t n;
 };
 
+/* A hit that the filter could not judge, because an argument is not an int. */
+struct engine_mismatch {
+	bool is_set;
+	uint32_t number, arg; /* of the site, and of the argument: see filter_parse() */
+};
+
 struct engine_keyed {
 	uint32_t id; /* id of the thread or process */
 	uint32_t tgid;
@@ -254,6 +260,8 @@ struct engine_reading {
 	size_t n_groups;
 	struct measure_by_times *group_times;
 	struct measure_losses losses;
+	/* set by the engine `inside`, in place of losses.last_mismatch */
+	struct engine_mismatch mismatch;
 	uint64_t walk_ns; /* time spent on walking stacks */
 	/*
 	 * The hits of each process, if only_hits is set. The BPF engine reads these only if

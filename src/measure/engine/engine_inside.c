@@ -20,6 +20,8 @@
 #include "base/populate.h"
 #include "code/window.h"
 #include "measure/engine/event_matcher.h"
+#include "measure/engine/inside_filters.h"
+#include "measure/engine/file_mappings.h"
 #include "measure/engine/inside_meta.h"
 #include "measure/engine/shared_windows.h"
 #include "look/find.h"
@@ -70,6 +72,7 @@ struct engine {
 	struct ocp_ctx *ctx;
 	struct engine_role *roles; /* a copy of the roles in the spec */
 	size_t n_pairs, max_sites;
+	struct filter filter; /* n_ops 0: there is none */
 	unsigned int depth;
 	bool by_process;		   /* also count hits by process and probe */
 	struct inside_process **processes; /* attached processes */
@@ -92,6 +95,7 @@ struct sites_to_count {
 	struct inside_site *sites;
 	struct inside_role *roles;
 	size_t n_roles;
+	struct inside_filters filters;
 	struct inside_event *events; /* as many as sites; NULL: the sites write no events */
 	uint32_t event_args;	     /* the largest number of arguments of an event */
 	struct memory *memory;	     /* of the process */
@@ -105,9 +109,14 @@ struct sites_to_count {
 
 const char *engine_inside_cannot(const struct engine_spec *spec)
 {
-	if (spec->filter || spec->n_histograms ||
-	    (spec->request.printed.n && !spec->request.event_bytes))
-		return "arguments of probes";
+	if (spec->n_histograms)
+		return "histograms of arguments";
+	if (spec->by.is_on)
+		return "groups by an argument";
+	if (spec->filter && spec->request.event_bytes)
+		return "filtered single hits";
+	if ((spec->request.printed.n || spec->request.has_slower) && !spec->request.event_bytes)
+		return "single hits";
 	if (spec->request.split == OCP_BY_THREAD)
 		return "counts by thread";
 	if (spec->request.stack_depth)
@@ -147,6 +156,8 @@ static int open_engine(struct ocp_ctx *ctx, const struct engine_spec *spec, stru
 	}
 	for (size_t i = 0; i < spec->n_roles; i++)
 		engine->roles[i] = spec->roles[i];
+	if (spec->filter)
+		engine->filter = *spec->filter;
 	*out = engine;
 	return 0;
 }
@@ -163,65 +174,6 @@ static void inside_process_close(struct inside_process *process)
 	free(process->numbers);
 	free(process->probes);
 	free(process);
-}
-
-/* A file, and its mappings in a process. */
-struct file_mappings {
-	pid_t pid;
-	struct stat stat;
-	struct mapping *mappings;
-	size_t n;
-};
-
-/*
- * Return true if M maps FILE. Compare only the inodes, because on overlayfs and btrfs, the device
- * of a mapping differs from the device of its file. In addition, if a file exists at the path of
- * the mapping, it must be FILE.
- */
-static bool is_of_file(const struct file_mappings *file, const struct mapping *m)
-{
-	char path[PATH_MAX + PROC_PATH_BYTES];
-	struct stat st;
-
-	if (m->inode != file->stat.st_ino)
-		return false;
-	snprintf(path, sizeof(path), "/proc/%d/root%s", (int)file->pid, m->path);
-	return stat(path, &st) != 0 ||
-	       (st.st_ino == file->stat.st_ino && st.st_dev == file->stat.st_dev);
-}
-
-static int find_mappings(struct inside_process *process, const struct maps *maps,
-			 struct file_mappings *file)
-{
-	file->mappings = calloc(maps->n + 1, sizeof(*file->mappings));
-	if (!file->mappings)
-		return ctx_no_memory(process->ctx);
-	for (size_t i = 0; i < maps->n; i++)
-		if (is_of_file(file, &maps->mappings[i]))
-			file->mappings[file->n++] = maps->mappings[i];
-	return 0;
-}
-
-/*
- * Set *ADDR to the address at which the process has mapped the byte at OFF of FILE: in an
- * executable mapping if EXECUTABLE, otherwise in a writable one. Return the number of such
- * mappings.
- */
-static size_t find_mapped_address(const struct file_mappings *file, uint64_t off, bool executable,
-				  uint64_t *addr)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < file->n; i++) {
-		const struct mapping *m = &file->mappings[i];
-
-		if ((executable ? m->executable : m->writable) && off >= m->off &&
-		    off - m->off < m->end - m->start) {
-			*addr = m->start + (off - m->off);
-			n++;
-		}
-	}
-	return n;
 }
 
 static void note_probe(struct inside_process *process, const struct engine_site *site)
@@ -312,11 +264,12 @@ static int add_counted_site(struct inside_process *process, const struct file_ma
 {
 	const struct engine_site *site = &file->sites[i];
 	const uint8_t *window = site->site ? site->site->window : NULL;
+	const struct inside_filter *filter = NULL;
 	uint64_t addr = 0, semaphore = 0;
-	const size_t n = find_mapped_address(mapped, site->nop_off, true, &addr);
+	const size_t n = file_mappings_address(mapped, site->nop_off, true, &addr);
 	const bool has_semaphore =
 		site->ref_ctr_off &&
-		find_mapped_address(mapped, site->ref_ctr_off, false, &semaphore) == 1;
+		file_mappings_address(mapped, site->ref_ctr_off, false, &semaphore) == 1;
 
 	if (n != 1)
 		return ctx_error(
@@ -330,11 +283,21 @@ static int add_counted_site(struct inside_process *process, const struct file_ma
 	*changed = window && has_changed(sites, addr, site->site);
 	if (*changed)
 		return 0;
+	if (site->is_filtered) {
+		filter = inside_filters_get(&sites->filters, site->args, file->n_args,
+					    &file->args[site->args]);
+		if (!filter)
+			return ctx_error(process->ctx, -ENOTSUP,
+					 "pid %d: a site of %s has no filter that the engine "
+					 "`inside` can evaluate",
+					 (int)mapped->pid, file->name);
+	}
 	sites->sites[process->n_sites] = (struct inside_site){
 		.addr = addr,
 		.semaphore = has_semaphore ? semaphore + OCAML_COUNTER_OFF : 0,
 		.roles = sites->roles + sites->n_roles,
 		.n_roles = site->n_roles,
+		.filter = filter,
 		.window = window,
 		.n_window = window ? site->site->n_window : 0,
 		.n_before = window ? site->site->n_before : 0,
@@ -394,7 +357,7 @@ static int add_file_sites(struct inside_process *process, const struct maps *map
 	if (file->n_sites && stat(file->path, &mapped.stat) != 0)
 		return ctx_error(process->ctx, -errno, "%s: %s", file->name, strerror(errno));
 	if (file->n_sites)
-		err = find_mappings(process, maps, &mapped);
+		err = file_mappings_find(process->ctx, maps, &mapped);
 	for (size_t i = 0, end; !err && i < file->n_sites; i = end) {
 		end = end_of_probe(file, i);
 		err = add_probe_sites(process, &mapped, file, i, end, sites);
@@ -565,7 +528,7 @@ static void tell_of_entries(const struct inside_process *process, size_t n)
 static int attach_counters(struct inside_process *process, const struct engine *engine,
 			   const struct engine_file *files, size_t n)
 {
-	struct sites_to_count sites = { .engine = engine };
+	struct sites_to_count sites = { .engine = engine, .filters.filter = &engine->filter };
 	struct maps maps = { 0 };
 	int err = allocate_sites(process, files, n, &sites);
 
@@ -592,6 +555,7 @@ static int attach_counters(struct inside_process *process, const struct engine *
 		tell_of_entries(process, sites.n_c_entries);
 	memory_close(sites.memory);
 	maps_free(&maps);
+	inside_filters_free(&sites.filters);
 	free(sites.sites);
 	free(sites.roles);
 	free(sites.events);
@@ -740,18 +704,33 @@ static int add_probe_rows(struct inside_process *process, const uint64_t *hits,
 	return 0;
 }
 
-/* Add all hits of this process to READING as one entry. */
+/* Add all hits of this process, also those that the filter rejects, to READING as one entry. */
 static int add_process_hits(const struct inside_process *process, const uint64_t *hits,
-			    struct engine_reading *reading)
+			    uint64_t rejected, struct engine_reading *reading)
 {
 	struct engine_process *new = array_add(reading->processes, reading->n_processes);
 
 	if (!new)
 		return ctx_no_memory(process->ctx);
-	*new = (struct engine_process){ .tgid = (uint32_t)process->pid };
+	*new = (struct engine_process){ .tgid = (uint32_t)process->pid, .hits = rejected };
 	for (size_t i = 0; i < process->n_sites; i++)
 		new->hits += hits[i];
 	return 0;
+}
+
+/* Add to READING what the filter has rejected, and what it could not judge. */
+static void add_filtered(const struct inside_process *process,
+			 const struct inside_filtered *filtered, struct engine_reading *reading)
+{
+	struct engine_mismatch *mismatch = &reading->mismatch;
+
+	reading->losses.filtered += filtered->rejected;
+	reading->losses.filter_mismatches += filtered->mismatches;
+	for (size_t i = 0; filtered->mismatches && i < process->n_numbers; i++)
+		if (process->numbers[i].site == filtered->site)
+			*mismatch = (struct engine_mismatch){ .is_set = true,
+							      .number = process->numbers[i].number,
+							      .arg = filtered->arg };
 }
 
 /*
@@ -762,11 +741,15 @@ static int inside_process_add(struct inside_process *process, struct engine_read
 {
 	uint64_t *hits = calloc(process->n_sites + 1, sizeof(*hits));
 	struct inside_pair *pairs = calloc(process->n_pairs + 1, sizeof(*pairs));
+	struct inside_filtered filtered = { 0 };
 	int err = hits && pairs ? inside_read(process->inside, hits, pairs)
 				: ctx_no_memory(process->ctx);
 
 	if (!err)
 		warn_of_changes(process);
+	if (!err)
+		inside_read_filtered(process->inside, &filtered);
+	add_filtered(process, &filtered, reading);
 	for (size_t i = 0; !err && i < process->n_numbers; i++)
 		reading->hits[process->numbers[i].number] += hits[process->numbers[i].site];
 	if (!err && process->events)
@@ -774,7 +757,7 @@ static int inside_process_add(struct inside_process *process, struct engine_read
 	for (size_t i = 0; !err && !reading->only_hits && i < process->n_pairs; i++)
 		add_pair_counts(&pairs[i], &reading->pairs[i], reading->pair_buckets[i]);
 	if (!err && reading->only_hits)
-		err = add_process_hits(process, hits, reading);
+		err = add_process_hits(process, hits, filtered.rejected, reading);
 	else if (!err && process->probes)
 		err = add_probe_rows(process, hits, reading);
 	free(hits);

@@ -7,8 +7,6 @@
 #include "change/inside/inside.h"
 #include "measure/engine/engine.h"
 
-struct arg_spec;
-
 extern const struct engine_ops engine_inside;
 
 /*
@@ -42,12 +40,5 @@ bool engine_inside_counts_in(const struct engine *engine, pid_t pid);
  * counted inside (engine_site.needs_kernel). Returns -ENOTSUP if N_SITES is 0 or N_UNFIT is not 0.
  */
 int inside_process_check(struct ocp_ctx *ctx, pid_t pid, size_t n_sites, size_t n_unfit);
-
-/*
- * Set *PLACE to the location of the argument that SPEC describes. Returns false if the argument is
- * not an OCaml value, or is in memory other than the stack: reading from a wrong address would end
- * the process.
- */
-bool inside_place_of(const struct arg_spec *spec, struct inside_place *place);
 
 #endif

@@ -64,7 +64,7 @@ export class Trace {
 			this.category[i] = Math.floor(what / 3);
 			this.kind[i] = what % 3;
 			this.name[i] = this.numberOfName[name] ?? 0;
-			this.stack[i] = name >= this.firstStack ? name - this.firstStack : NOTHING;
+			this.stack[i] = this.kind[i] !== COUNTER && name >= this.firstStack ? name - this.firstStack : NOTHING;
 			this.shape[i] = events[at + 5];
 			this.argsAt[i] = at + 6;
 			if (this.kind[i] === SLICE)

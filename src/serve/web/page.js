@@ -12,6 +12,7 @@ import { ProbesTable } from "./probes.js";
 import { ProfileView } from "./profile.js";
 import { ProgramsView } from "./programs.js";
 import { RatesView } from "./rates.js";
+import { RecordingsView } from "./recordings.js";
 import { MINUTE, QUARTER, SpanChoice } from "./spans.js";
 import { Switcher } from "./switcher.js";
 
@@ -74,6 +75,7 @@ class Page {
 		this.spans = new SpanChoice(main, () => this.#spanChosen());
 		this.profile = new ProfileView(main);
 		this.heap = new HeapView(main);
+		this.recordings = new RecordingsView(main);
 		this.rates = new RatesView(main, this.probes, () => this.#show(true));
 		this.pairs = new PairsView(main, new HeatChart($("heat-chart"), $("heat-most"), $("heat-cursor")),
 			() => this.#show(true));
@@ -200,6 +202,7 @@ class Page {
 		if (!status)
 			return;
 		this.switcher.update(status);
+		this.recordings.update(status);
 		const target = this.programs.update(this.model);
 		$("target").hidden = !target;
 		$("notice").hidden = Boolean(target);

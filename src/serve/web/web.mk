@@ -1,7 +1,7 @@
 # The files of the web page, as a part of each program that links $(web_objs). PATH=FILE: FILE is served as /PATH.
 # The page that `profile --html` writes contains the same flame graph.
 web := src/serve/web
-web_modules := charts collector format heap model page pairs probes profile programs quantile rates rows spans switcher
+web_modules := charts collector format heap model page pairs probes profile programs quantile rates recordings rows spans switcher
 web_flame := src/profile/formats
 web_assets := =$(web)/page.html page.css=$(web)/page.css $(foreach m,$(web_modules),$(m).js=$(web)/$(m).js) \
 	uplot.js=$(web)/vendor/uplot/uPlot.iife.min.js uplot.css=$(web)/vendor/uplot/uPlot.min.css \
