@@ -117,7 +117,7 @@ static bool is_sound_time(struct records *records, uint64_t ticks)
  * Copy the record at POSITION of ring number RING if it is complete. Set *IS_COMPLETE to whether it
  * is. A complete record that cannot be an event is counted, and not copied.
  */
-static int take_record(struct records *records, uint32_t ring, uint64_t position, bool *is_complete)
+static int take_slot(struct records *records, uint32_t ring, uint64_t position, bool *is_complete)
 {
 	const struct event_slot *slot = slot_at(records, ring_at(records, ring), position);
 	const size_t n_args = (records->header->slot_bytes - sizeof(*slot)) / sizeof(slot->args[0]);
@@ -159,7 +159,7 @@ static int take_gaps(struct records *records, uint32_t ring)
 		bool is_complete = false;
 
 		if (!err)
-			err = take_record(records, ring, place->gaps[i], &is_complete);
+			err = take_slot(records, ring, place->gaps[i], &is_complete);
 		if (!is_complete)
 			place->gaps[n++] = place->gaps[i];
 	}
@@ -194,7 +194,7 @@ static int take_ring(struct records *records, uint32_t ring)
 	place->lost = lost;
 	err = take_gaps(records, ring);
 	while (!err && place->next < head) {
-		err = take_record(records, ring, place->next, &is_complete);
+		err = take_slot(records, ring, place->next, &is_complete);
 		if (!err && !is_complete)
 			err = add_gap(place);
 		place->next += !err;

@@ -415,7 +415,7 @@ static uint64_t event_time(struct event_matcher *matcher, uint64_t ticks)
 	return matcher->last_ns;
 }
 
-static void take_record(void *data, const struct inside_record *record)
+static void take_event(void *data, const struct inside_record *record)
 {
 	struct event_matcher *matcher = data;
 	const struct event_point *point = &matcher->points[record->point];
@@ -448,7 +448,7 @@ int event_matcher_print(struct event_matcher *matcher, bool all, engine_print_fn
 	matcher->data = data;
 	event_threads_begin(matcher->threads, clock_ns(CLOCK_MONOTONIC));
 	event_clock_look(&matcher->clock);
-	err = inside_take_records(matcher->inside, (uint32_t)matcher->n_points, all, take_record,
+	err = inside_take_records(matcher->inside, (uint32_t)matcher->n_points, all, take_event,
 				  matcher);
 	matcher->fn = NULL;
 	if (!matcher->has_told_damage && inside_records_damaged(matcher->inside)) {
