@@ -324,7 +324,7 @@ static void mark_keyed(struct inside *inside, const struct inside_spec *spec)
 	for (size_t i = 0; i < spec->n_sites; i++) {
 		const struct inside_role *roles = spec->sites[i].roles;
 
-		for (size_t r = 0; r < spec->sites[i].n_roles; r++) {
+		for (size_t r = 0; r < spec->sites[i].n_roles && !roles[r].event; r++) {
 			uint8_t *area = inside->block + pairs_area_off(header, roles[r].pair);
 			struct pairs_shared *shared = (void *)area;
 			struct pairs_slot *slots =
@@ -349,7 +349,7 @@ int build_block(struct inside *inside, const struct build *build)
 	if (!insn_decoder_init(&decoder))
 		return ctx_no_memory(inside->ctx);
 	populate(inside->block + header->sites_off, header->counters_off - header->sites_off);
-	populate(inside->block + header->meta_off, header->bytes - header->meta_off);
+	populate(inside->block + header->rings_off, header->bytes - header->rings_off);
 	write_meta(inside, spec);
 	mark_keyed(inside, spec);
 	for (size_t i = 0; !err && i < header->n_parts; i++)

@@ -18,10 +18,10 @@
 #include "base/array.h"
 #include "base/plural.h"
 #include "base/populate.h"
-#include "change/inside/own_cost.h"
 #include "code/window.h"
-#include "measure/engine/file_mappings.h"
+#include "measure/engine/event_matcher.h"
 #include "measure/engine/inside_filters.h"
+#include "measure/engine/file_mappings.h"
 #include "measure/engine/inside_meta.h"
 #include "measure/engine/shared_windows.h"
 #include "look/find.h"
@@ -58,6 +58,8 @@ struct inside_process {
 	uint32_t n_probes; /* all numbers in `probes` are below this */
 	char comm[16];
 	size_t n_sites, n_pairs;
+	/* reads the events of the process; NULL: it writes none, and counts its pairs itself */
+	struct event_matcher *events;
 	pid_t pid;
 	uint64_t start_time;
 	struct stat exe;
@@ -79,6 +81,12 @@ struct engine {
 	bool is_detached;
 	bool is_found; /* an earlier tool attached the processes */
 	bool is_kept;
+	/*
+	 * If hits and pairs are recorded: what the events of each site mean, by the number of the
+	 * site, and the size of the rings in each process. Otherwise NULL.
+	 */
+	struct event_point *points;
+	size_t event_bytes;
 	struct inside_meta meta; /* the name and text to store in each process at the attach */
 };
 
@@ -89,6 +97,8 @@ struct sites_to_count {
 	struct inside_role *roles;
 	size_t n_roles;
 	struct inside_filters filters;
+	struct inside_event *events;  /* as many as sites; NULL: the sites write no events */
+	uint32_t event_args;	      /* the largest number of arguments of an event */
 	struct memory *memory;	      /* of the process */
 	struct memory_copies windows; /* the present bytes of the windows of a file */
 	/*
@@ -105,7 +115,9 @@ const char *engine_inside_cannot(const struct engine_spec *spec)
 		return "histograms of arguments";
 	if (spec->by.is_on)
 		return "groups by an argument";
-	if (spec->request.printed.n || spec->request.has_slower)
+	if (spec->filter && spec->request.event_bytes)
+		return "filtered single hits";
+	if ((spec->request.printed.n || spec->request.has_slower) && !spec->request.event_bytes)
 		return "single hits";
 	if (spec->request.split == OCP_BY_THREAD)
 		return "counts by thread";
@@ -135,7 +147,12 @@ static int open_engine(struct ocp_ctx *ctx, const struct engine_spec *spec, stru
 		.depth = spec->request.depth,
 		.by_process = spec->request.split == OCP_BY_PROCESS,
 	};
-	if (!engine->roles) {
+	if (spec->request.event_bytes) {
+		engine->event_bytes = spec->request.event_bytes;
+		engine->points = calloc(spec->max_sites + 1, sizeof(*engine->points));
+	}
+	if (!engine->roles || (engine->event_bytes && !engine->points)) {
+		free(engine->roles);
 		free(engine);
 		return ctx_no_memory(ctx);
 	}
@@ -155,6 +172,7 @@ static void inside_process_close(struct inside_process *process)
 {
 	if (!process)
 		return;
+	event_matcher_free(process->events);
 	inside_close(process->inside);
 	free(process->numbers);
 	free(process->probes);
@@ -183,6 +201,36 @@ static bool find_key(const struct engine_file *file, const struct engine_site *s
 	return true;
 }
 
+/* Report that a site of FILE has a key that cannot be read. Return -ENOTSUP. */
+static int no_place_of_key(const struct inside_process *process, const struct engine_file *file)
+{
+	return ctx_error(process->ctx, -ENOTSUP,
+			 "pid %d: a site of %s has the key neither in a register nor on the "
+			 "stack, where the engine `inside` reads it",
+			 (int)process->pid, file->name);
+}
+
+/* Let site number I of FILE write events, if its hits are of any use. */
+static int add_event(const struct inside_process *process, const struct engine_file *file, size_t i,
+		     struct sites_to_count *sites)
+{
+	const struct engine_site *site = &file->sites[i];
+	const uint32_t number = (uint32_t)(file->first_site + i);
+	struct inside_event *event = &sites->events[process->n_sites - 1];
+
+	if (!event_point_make(site, &sites->engine->roles[site->first_role],
+			      file->args ? &file->args[site->args] : NULL,
+			      &sites->engine->points[number], event))
+		return no_place_of_key(process, file);
+	event->point = number;
+	sites->sites[process->n_sites - 1].n_roles = site->n_roles || site->is_printed;
+	if (site->n_roles || site->is_printed)
+		sites->roles[sites->n_roles++] = (struct inside_role){ .event = event };
+	if (event->n_args > sites->event_args)
+		sites->event_args = event->n_args;
+	return 0;
+}
+
 /* Add the roles of SITE to SITES, each with the place of its key. */
 static int add_roles(struct inside_process *process, const struct engine_file *file,
 		     const struct engine_site *site, struct sites_to_count *sites)
@@ -197,10 +245,7 @@ static int add_roles(struct inside_process *process, const struct engine_file *f
 						 .is_stop = role->is_stop,
 						 .is_keyed = role->is_keyed || role->is_frame };
 		if (roles[i].is_keyed && !find_key(file, site, role, &roles[i].key))
-			return ctx_error(process->ctx, -ENOTSUP,
-					 "pid %d: a site of %s has the key neither in a register "
-					 "nor on the stack, where the engine `inside` reads it",
-					 (int)process->pid, file->name);
+			return no_place_of_key(process, file);
 	}
 	return 0;
 }
@@ -269,7 +314,8 @@ static int add_counted_site(struct inside_process *process, const struct file_ma
 		.site = (uint32_t)process->n_sites,
 	};
 	process->n_sites++;
-	return add_roles(process, file, site, sites);
+	return sites->events ? add_event(process, file, i, sites)
+			     : add_roles(process, file, site, sites);
 }
 
 /*
@@ -419,9 +465,11 @@ static int attach_sites(struct inside_process *process, const struct sites_to_co
 		.held = engine->held,
 		.sites = sites->sites,
 		.n_sites = process->n_sites,
-		.n_pairs = engine->n_pairs,
+		.n_pairs = process->n_pairs,
 		.depth = engine->depth,
 		.max_threads = MAX_THREADS,
+		.event_bytes = engine->event_bytes,
+		.event_args = sites->event_args,
 	};
 	struct inside_meta meta = engine->meta;
 	struct inside_meta_head head;
@@ -450,13 +498,16 @@ static int allocate_sites(struct inside_process *process, const struct engine_fi
 
 	for (size_t i = 0; i < n; i++)
 		for (size_t j = 0; j < files[i].n_sites; j++)
-			n_roles += files[i].sites[j].n_roles;
+			n_roles += files[i].sites[j].n_roles + 1;
 	sites->sites = populated_calloc(engine->max_sites + 1, sizeof(*sites->sites));
 	sites->roles = calloc(n_roles + 1, sizeof(*sites->roles));
 	process->numbers = calloc(engine->max_sites + 1, sizeof(*process->numbers));
+	if (engine->points)
+		sites->events = calloc(engine->max_sites + 1, sizeof(*sites->events));
 	if (engine->by_process)
 		process->probes = calloc(engine->max_sites + 1, sizeof(*process->probes));
 	return sites->sites && sites->roles && process->numbers &&
+			       (sites->events || !engine->points) &&
 			       (process->probes || !engine->by_process)
 		       ? 0
 		       : ctx_no_memory(process->ctx);
@@ -536,6 +587,7 @@ static int attach_counters(struct inside_process *process, const struct engine *
 	inside_filters_free(&sites.filters);
 	free(sites.sites);
 	free(sites.roles);
+	free(sites.events);
 	return err;
 }
 
@@ -555,8 +607,13 @@ static int inside_process_attach(const struct engine *engine, pid_t pid,
 		return ctx_no_memory(engine->ctx);
 	process->ctx = engine->ctx;
 	process->pid = pid;
-	process->n_pairs = engine->n_pairs;
+	/* The pairs of a process that writes events are matched when its events are read. */
+	process->n_pairs = engine->points ? 0 : engine->n_pairs;
 	err = attach_counters(process, engine, files, n);
+	if (!err && engine->points)
+		err = event_matcher_new(engine->ctx, engine->roles, engine->n_pairs, engine->depth,
+					engine->points, engine->max_sites, process->inside, pid,
+					&process->events);
 	if (err)
 		inside_process_close(process);
 	else
@@ -724,6 +781,8 @@ static int inside_process_add(struct inside_process *process, struct engine_read
 	add_filtered(process, &filtered, reading);
 	for (size_t i = 0; !err && i < process->n_numbers; i++)
 		reading->hits[process->numbers[i].number] += hits[process->numbers[i].site];
+	if (!err && process->events)
+		event_matcher_read(process->events, reading);
 	for (size_t i = 0; !err && !reading->only_hits && i < process->n_pairs; i++)
 		add_pair_counts(&pairs[i], &reading->pairs[i], reading->pair_buckets[i]);
 	if (!err && reading->only_hits)
@@ -997,6 +1056,25 @@ static int read_engine(struct engine *engine, struct engine_reading *reading)
 	return err;
 }
 
+static int print_events(struct engine *engine, bool all, engine_print_fn fn, void *data)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && engine->points && i < engine->n_processes; i++)
+		err = event_matcher_print(engine->processes[i]->events, all, fn, data);
+	return err;
+}
+
+static int read_open_events(struct engine *engine, struct engine_opens *opens)
+{
+	int err = 0;
+
+	*opens = (struct engine_opens){ 0 };
+	for (size_t i = 0; !err && engine->points && i < engine->n_processes; i++)
+		err = event_matcher_read_open(engine->processes[i]->events, opens);
+	return err;
+}
+
 static int detach(struct engine *engine)
 {
 	int err = engine->is_detached
@@ -1017,6 +1095,7 @@ static void close_engine(struct engine *engine)
 	close_processes(engine);
 	free(engine->processes);
 	free(engine->meta.text);
+	free(engine->points);
 	free(engine->roles);
 	free(engine);
 }
@@ -1070,36 +1149,6 @@ static int check_inside_engine(struct ocp_ctx *ctx)
 	return 0;
 }
 
-/*
- * Measure counting and timing separately, because counting costs only a tenth of timing. Measure
- * timing by key if a pair is matched by key or by frame, because this costs more than timing by
- * thread. A window costs less than a site; if there are both, use the cost of a site for all.
- */
-static int costs(struct ocp_ctx *ctx, const struct engine_spec *spec, struct ocp_costs *costs)
-{
-	struct own_cost counting, timing = { 0 };
-	size_t n_comparisons = 0;
-	bool by_key = false;
-	int err;
-
-	for (__u32 i = 0; spec->filter && i < spec->filter->n_ops; i++)
-		n_comparisons += spec->filter->ops[i].kind == FILTER_NUMBER;
-	err = own_cost_measure(ctx,
-			       spec->only_windows ? OWN_COST_COUNTING_WINDOWS : OWN_COST_COUNTING,
-			       0, n_comparisons, &counting);
-
-	for (size_t i = 0; i < spec->n_roles; i++)
-		by_key |= spec->roles[i].is_keyed ||
-			  (spec->roles[i].is_frame && !spec->times_only_phases);
-	if (!err && spec->request.n_pairs)
-		err = own_cost_measure(ctx, by_key ? OWN_COST_TIMING_BY_KEY : OWN_COST_TIMING,
-				       spec->request.depth, n_comparisons, &timing);
-	*costs = (struct ocp_costs){ .cost_per_hit_ns = counting.hit_ns,
-				     .cost_per_paired_hit_ns = timing.hit_ns,
-				     .empty_pair_ns = timing.empty_pair_ns };
-	return err;
-}
-
 static int switch_sites(struct engine *engine, const struct engine_file *file)
 {
 	return ctx_error(engine->ctx, -ENOTSUP,
@@ -1133,7 +1182,7 @@ static int forget_keys(struct engine *engine, engine_ended_fn has_ended, void *d
 
 const struct engine_ops engine_inside = {
 	.name = "inside",
-	.costs = costs,
+	.costs = inside_costs,
 	.check = check_inside_engine,
 	.open = open_engine,
 	.attach = attach_all_files,
@@ -1142,6 +1191,8 @@ const struct engine_ops engine_inside = {
 	.unlist = unlist,
 	.read = read_engine,
 	.forget = forget_keys,
+	.print = print_events,
+	.read_open = read_open_events,
 	.detach = detach,
 	.close = close_engine,
 	.describe = describe_counters,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Where a process has mapped a file. */
-#ifndef MEASURE_FILE_MAPPINGS_H
-#define MEASURE_FILE_MAPPINGS_H
+#ifndef MEASURE_ENGINE_FILE_MAPPINGS_H
+#define MEASURE_ENGINE_FILE_MAPPINGS_H
 
 #include <stdbool.h>
 #include <stddef.h>
