@@ -42,8 +42,9 @@ def of_tool(hit):
 def is_same_function(printexc, name):
     """The tool names the function that has the code. Printexc has one name for an anonymous function, such as that of a
     lazy value, and what contains it, and for a function with optional arguments and the one that the compiler makes of its
-    body. And Printexc names a local function that the compiler has made a part of the function that has the code."""
-    return name in (printexc, printexc + ".(fun)", printexc + "_inner") or printexc.startswith(name + ".")
+    body. Printexc names a local function that the compiler has made a part of the function that has the code. And Printexc
+    has one name for a function [@tail_mod_cons] and for its second version, which writes into a block of its caller."""
+    return name in (printexc, printexc + ".(fun)", printexc + "_inner", printexc + "_dps") or printexc.startswith(name + ".")
 
 
 def are_same(printexc, frames):
