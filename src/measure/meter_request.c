@@ -255,6 +255,7 @@ int measure_request_apply(const struct measure_request *request, struct ocp_mete
 	meter->request.split = request->split;
 	meter->request.has_slower = request->has_slower;
 	meter->request.slower_ns = request->slower_ns;
+	meter->request.event_bytes = request->event_bytes;
 	meter->request.is_outermost = request->is_outermost;
 	/* If no argument was set as the key, request->key is NULL or "none". */
 	if (!err && !meter->request.key)

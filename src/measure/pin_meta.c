@@ -169,7 +169,8 @@ static void put_all(struct strbuf *text, const struct ocp_meter *meter,
 	}
 	for (size_t i = 0; i < meter->n_pids; i++)
 		put_format(text, "pid %d\n", (int)meter->pids[i]);
-	for (size_t i = 0; i < meter->request.n_pairs; i++) {
+	/* A process that writes events does not count its pairs: later tools read its hits only. */
+	for (size_t i = 0; !meter->request.event_bytes && i < meter->request.n_pairs; i++) {
 		strbuf_str(text, meter->request.pairs[i].key_arg >= 0 ? "pair 1" : "pair 0");
 		append_escaped_word(text, meter->request.pairs[i].start.text);
 		append_escaped_word(text, request_pair_stop(&meter->request.pairs[i]));

@@ -513,7 +513,7 @@ static int write_origin(struct perfetto_out *out)
 	int err;
 
 	snprintf(text, sizeof(text),
-		 "%s%s%s%s%s; lost: %" PRIu64 " (no room in the kernel), dropped: %" PRIu64
+		 "%s%s%s%s%s; lost: %" PRIu64 " (no room), dropped: %" PRIu64
 		 " (no room in memory)",
 		 source->tool, source->why ? "; " : "", source->why ? source->why : "",
 		 *source->gaps ? "; " : "", source->gaps, source->n_lost,

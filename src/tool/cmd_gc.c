@@ -44,66 +44,13 @@ enum { MAX_DOMAIN_ROWS = 1024 };
 
 struct gc_pauses {
 	bool is_inside; /* the engine is `inside` */
-	/* why the engine cannot measure phases: messages */
-	char *refusals[2 * N_GC_PHASES];
-	size_t n_refusals;
+	struct gc_refusals refusals;
 	struct ocp_process *proc;
 	struct ocp_meter *meter;
 	/* the sample at the end of the previous interval; at first, the sample at the start */
 	struct ocp_sample *last;
 	struct ocp_sample *shown;
 };
-
-/*
- * Check that the engine `inside` can measure the phases [FIRST, END) of PLAN in PROG. Return
- * -EOPNOTSUPP, with the reason in CTX, if it cannot measure one of them.
- */
-static int check_inside(struct ocp_ctx *ctx, const struct ocp_program *prog,
-			const struct gc_plan *plan, size_t first, size_t end)
-{
-	struct code_wish wishes[N_GC_PHASES];
-	struct code_probes *code;
-	int err;
-
-	for (size_t i = first; i < end; i++)
-		wishes[i - first] = (struct code_wish){ .text = plan->names[i],
-							.is_timed = plan->is_timed[i],
-							.by_window = true };
-	err = code_probes_find(ctx, prog, wishes, end - first, &code);
-	if (!err)
-		code_probes_free(code);
-	return err;
-}
-
-/*
- * Remove from PLAN what the engine `inside` cannot measure in PROG: the times of a phase, or the
- * phase. Add the reasons to PAUSES.
- */
-static int fit_inside(struct ocp_ctx *ctx, const struct ocp_program *prog, struct gc_pauses *pauses,
-		      struct gc_plan *plan)
-{
-	int err = check_inside(ctx, prog, plan, 0, plan->n);
-	size_t n = 0;
-
-	if (err != -EOPNOTSUPP)
-		return err;
-	for (size_t i = 0; i < plan->n; i++) {
-		err = check_inside(ctx, prog, plan, i, i + 1);
-		if (err == -EOPNOTSUPP)
-			pauses->refusals[pauses->n_refusals++] = strdup(ocp_error(ctx));
-		if (err == -EOPNOTSUPP && plan->is_timed[i]) {
-			plan->is_timed[i] = false;
-			err = check_inside(ctx, prog, plan, i, i + 1);
-		}
-		if (err && err != -EOPNOTSUPP)
-			return err;
-		plan->names[n] = plan->names[i];
-		plan->is_timed[n] = plan->is_timed[i];
-		n += !err;
-	}
-	plan->n = n;
-	return 0;
-}
 
 static int request_phases(struct ocp_meter *meter, const struct gc_plan *plan)
 {
@@ -132,7 +79,7 @@ static int ask_for_phases(struct ocp_ctx *ctx, struct gc_pauses *pauses, pid_t p
 	if (!err)
 		err = gc_plan_make(ctx, prog->elf, &runtime, &plan);
 	if (!err && pauses->is_inside)
-		err = fit_inside(ctx, prog, pauses, &plan);
+		err = gc_plan_fit_inside(ctx, prog, &plan, &pauses->refusals);
 	if (!err)
 		err = request_phases(pauses->meter, &plan);
 	ocp_program_free(prog);
@@ -151,8 +98,7 @@ static void gc_pauses_close(struct gc_pauses *pauses)
 {
 	if (!pauses)
 		return;
-	for (size_t i = 0; i < pauses->n_refusals; i++)
-		free(pauses->refusals[i]);
+	gc_refusals_free(&pauses->refusals);
 	ocp_sample_free(pauses->shown);
 	ocp_sample_free(pauses->last);
 	ocp_meter_free(pauses->meter);
@@ -794,9 +740,9 @@ static void open_pauses(struct gc_session *s)
 	if (!s->pauses && gc_pauses_open(options, options->engine == ENGINE_INSIDE, &s->pauses) &&
 	    !options->quiet)
 		say("pauses are not measured: %s", ocp_error(options->ctx));
-	for (size_t i = 0; s->pauses && !options->quiet && i < s->pauses->n_refusals; i++)
-		if (s->pauses->refusals[i])
-			say("%s", s->pauses->refusals[i]);
+	for (size_t i = 0; s->pauses && !options->quiet && i < s->pauses->refusals.n; i++)
+		if (s->pauses->refusals.list[i])
+			say("%s", s->pauses->refusals.list[i]);
 }
 
 static int run_gc(struct options *options)

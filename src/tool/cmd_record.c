@@ -49,6 +49,8 @@ enum {
 	DEFAULT_DISK = 1 << 30,
 	DEFAULT_FILES = 10,
 	MOST_FILES = 10000,
+	SHARE_OF_EVENTS =
+		4, /* the part of --memory for events that processes write: one in so many */
 	WORD_BYTES = 8,
 	USUAL_HZ = 99,
 	MOST_HZ = 10000,
@@ -263,12 +265,16 @@ static int take_open(struct recording *r)
 	return err || !r->moments ? err : moments_take_open(r->moments, r->trace);
 }
 
-/* Find the calls that an exception has ended, while the meter is attached. */
+/*
+ * Find the calls that an exception has ended, while the meter is attached: first take those that
+ * have begun just now.
+ */
 static int before_detach(void *data)
 {
-	const struct recording *r = data;
+	struct recording *r = data;
+	int err = ocp_meter_take_hits(r->measure.meter, take_hit, r);
 
-	return meter_find_ended_calls(r->measure.meter);
+	return err ? err : meter_find_ended_calls(r->measure.meter);
 }
 
 /* Add VALUE, the value of the counter NAME at NS. */
@@ -526,9 +532,32 @@ static enum ending after_hits(void *data)
 
 /* ---- what to record ------------------------------------------------------------------------- */
 
-/* Time the phases of the collector of the program that PID runs. */
-static int request_phases(struct ocp_ctx *ctx, pid_t pid, struct measure_request *request)
+/* Return true if the engine `inside` may record the request of OPTIONS. */
+static bool may_be_inside(const struct options *options)
 {
+	if (measure_options_need_bpf(options) || options->engine == ENGINE_BPF)
+		return false;
+	return options->engine != ENGINE_DEFAULT || meter_lacks_bpf(options->ctx);
+}
+
+/* Leave out the phases that the engine `inside` cannot time in PROG, and say why. */
+static int leave_out_phases(const struct options *options, const struct ocp_program *prog,
+			    struct gc_plan *plan)
+{
+	struct gc_refusals refusals = { .n = 0 };
+	int err = gc_plan_fit_inside(options->ctx, prog, plan, &refusals);
+
+	for (size_t i = 0; !options->quiet && i < refusals.n; i++)
+		if (refusals.list[i])
+			say("%s", refusals.list[i]);
+	gc_refusals_free(&refusals);
+	return err;
+}
+
+/* Time the phases of the collector of the program that PID runs. */
+static int request_phases(const struct options *options, pid_t pid, struct measure_request *request)
+{
+	struct ocp_ctx *ctx = options->ctx;
 	const int fd = proc_open_exe(pid);
 	struct ocp_program *prog = NULL;
 	struct gc_plan plan = { .n = 0 };
@@ -539,6 +568,8 @@ static int request_phases(struct ocp_ctx *ctx, pid_t pid, struct measure_request
 		err = runtime_recognise(ctx, prog->elf, &runtime);
 	if (!err)
 		err = gc_plan_make(ctx, prog->elf, &runtime, &plan);
+	if (!err && may_be_inside(options))
+		err = leave_out_phases(options, prog, &plan);
 	ocp_program_free(prog);
 	/* A program whose phases are not known is recorded without them. */
 	for (size_t i = 0; !err && i < plan.n; i++)
@@ -574,8 +605,7 @@ static int complete_request(struct options *options, struct ocp_process **procs)
 		code = request_ends_of_pairs(&command_record, options);
 	if (code != EXIT_DONE)
 		return code;
-	err = options->n_pids ? request_phases(options->ctx, options->pids[0], &options->request)
-			      : 0;
+	err = options->n_pids ? request_phases(options, options->pids[0], &options->request) : 0;
 	if (err)
 		return say_error(options->ctx, err);
 	if (measure_request_is_empty(&options->request) && !options->n_pids) {
@@ -716,6 +746,20 @@ static void open_moments(struct recording *r)
 		say("waits and CPU samples are not recorded: %s", ocp_error(options->ctx));
 }
 
+/* Make the trace, for which the engine may leave less memory. */
+static int make_trace(struct recording *r)
+{
+	const struct options *options = r->options;
+	const size_t shared = r->measure.engine.is_inside ? r->own->memory / SHARE_OF_EVENTS : 0;
+	const size_t bytes = r->own->memory - shared;
+	int err = trace_new(options->ctx, bytes > TRACE_MIN_BYTES ? bytes : TRACE_MIN_BYTES,
+			    &r->trace);
+
+	for (size_t i = 0; err >= 0 && i < options->n_pids; i++)
+		err = hit_events_process(r->trace, options->pids[i]);
+	return err < 0 ? say_error(options->ctx, err) : EXIT_DONE;
+}
+
 /* Set r->keys to the arguments by which the meter matches pairs. */
 static int find_keys(struct recording *r)
 {
@@ -747,12 +791,7 @@ static int open_recorder(struct recording *r, struct ocp_process **procs)
 
 	if (code != EXIT_DONE)
 		return code;
-	err = trace_new(options->ctx, r->own->memory, &r->trace);
-	for (size_t i = 0; err >= 0 && i < options->n_pids; i++)
-		err = hit_events_process(r->trace, options->pids[i]);
-	err = err < 0 ? err : 0;
-	if (!err)
-		err = profile_file_check(options->ctx, options->output);
+	err = profile_file_check(options->ctx, options->output);
 	if (!err)
 		err = profile_file_check(options->ctx, r->own->html);
 	if (!err && is_flight_recorder(r))
@@ -768,6 +807,8 @@ static int open_recorder(struct recording *r, struct ocp_process **procs)
 	r->measure.after_hits = after_hits;
 	r->measure.before_detach = before_detach;
 	r->measure.taker = r;
+	if (code == EXIT_DONE)
+		code = make_trace(r);
 	if (code == EXIT_DONE)
 		code = check_conditions(options, r->measure.meter);
 	if (code == EXIT_DONE)
@@ -992,6 +1033,7 @@ static int set_record_option(const struct command *command, struct options *opti
 static int check_record_usage(const struct options *options)
 {
 	const struct record_options *own = options->own;
+	const bool starts = options->n_args && !options->n_pids;
 
 	if (!options->n_pids && !options->exe && !options->n_args)
 		return say_usage(&command_record, "-pid, --exe or -- COMMAND is required");
@@ -1006,6 +1048,10 @@ static int check_record_usage(const struct options *options)
 		return say_usage(&command_record, "-o FILE or --html FILE is required");
 	if (profile_file_is_same(options->output, own->html))
 		return say_usage(&command_record, "-o and --html name the same file");
+	if (options->engine == ENGINE_INSIDE && (options->exe || starts))
+		return say_usage(&command_record,
+				 "--engine inside excludes %s: it records processes of -pid",
+				 starts ? "a program that the tool starts" : "--exe");
 	if ((own->has_files || own->has_disk || own->name) && !own->n_conditions && !own->has_last)
 		return say_usage(&command_record, "--%s needs --when or --last",
 				 own->has_files	 ? "files"
@@ -1043,7 +1089,12 @@ static int run_record(struct options *options)
 {
 	const struct sigaction action = { .sa_handler = ask_for_file, .sa_flags = SA_RESTART };
 	struct record_options *own = record_options_of(options);
-	int code = own->dump ? dump(options, own->dump) : check_record_usage(options);
+	int code;
+
+	/* Where only BPF can record, no memory is for the engine inside. */
+	if (options->n_pids && !options->exe)
+		options->request.event_bytes = own->memory / SHARE_OF_EVENTS / options->n_pids;
+	code = own->dump ? dump(options, own->dump) : check_record_usage(options);
 
 	if (own->dump)
 		return code;

@@ -9,6 +9,7 @@
 #include "code/gc_phases.h"
 
 struct elf_file;
+struct ocp_program;
 struct runtime;
 
 /* The phases to measure, in the order of gc_phase_names. */
@@ -25,5 +26,19 @@ struct gc_plan {
  */
 int gc_plan_make(struct ocp_ctx *ctx, struct elf_file *elf, const struct runtime *runtime,
 		 struct gc_plan *plan);
+
+/* Why the engine `inside` cannot measure phases, or their times: messages. */
+struct gc_refusals {
+	char *list[2 * N_GC_PHASES]; /* NULL: out of memory */
+	size_t n;
+};
+
+/*
+ * Remove from PLAN what the engine `inside` cannot measure in PROG: the times of a phase, or the
+ * phase. Add the reasons to REFUSALS. The caller calls gc_refusals_free(), also after an error.
+ */
+int gc_plan_fit_inside(struct ocp_ctx *ctx, const struct ocp_program *prog, struct gc_plan *plan,
+		       struct gc_refusals *refusals);
+void gc_refusals_free(struct gc_refusals *refusals);
 
 #endif

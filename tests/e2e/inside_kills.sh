@@ -13,8 +13,8 @@
 
 BINARIES=$O/tests/fixtures/binaries
 CHECKS=0
-# What the tool counts: PIDS, and the pairs of these flags.
-PIDS=() PAIRS=()
+# What the tool counts: PIDS, and the pairs of these flags; or what it records.
+PIDS=() PAIRS=() RECORDED=()
 # A run takes a second or two on a machine that has much to do.
 TEST_TIMEOUT=$((300 + 6 * ${KILLS:-40}))
 
@@ -50,8 +50,11 @@ fix_all() { # WHAT
 kill_everywhere() { # CHECK KILLS
 	local check=$1 wanted=${KILLS:-$2} n=1 kills=0 fix_kills=0 ends=0 rounds=1 stops fix_stops step before tool fix
 	tool=("$TOOL" attach "${PIDS[@]/#/--pid=}" --count "${PAIRS[@]}" --json --engine inside --interval 2ms --for 10ms)
+	((${#RECORDED[@]} == 0)) ||
+		tool=("$TOOL" record "${PIDS[@]/#/--pid=}" "${RECORDED[@]}" --engine inside --no-waits --hz 0 --memory 4MB --for 50ms -o "$TMP/trace")
 	fix=("$TOOL" doctor -pid "${PIDS[0]}" -fix)
 	before=$(memory_of_all)
+	"${tool[@]}" >"$TMP/out" 2>"$TMP/err" || fail "$(<"$TMP/err")"
 	stops=$(stops_of "${tool[@]}")
 	fix_stops=$(stops_of "${fix[@]}")
 	((stops > 100 && fix_stops > 100)) || fail "only $stops and $fix_stops stops"
@@ -85,7 +88,7 @@ tell_kills() { # WHEN
 	for pid in "${PIDS[@]}"; do
 		names+=("$(readlink "/proc/$pid/exe")")
 	done
-	echo "# ${names[*]##*/} ${PAIRS[*]}: $kills kills of attach, $fix_kills of doctor $1" >>"${KILLS_LOG:-/dev/null}"
+	echo "# ${names[*]##*/} ${PAIRS[*]} ${RECORDED[*]}: $kills kills of attach, $fix_kills of doctor $1" >>"${KILLS_LOG:-/dev/null}"
 }
 
 check_alive() { # PID WHAT
@@ -147,6 +150,21 @@ test_fixture_with_pairs() {
 	kill_everywhere check_fixture 8
 	check_pairs_are_made
 	end_fixture "$TARGET"
+}
+
+check_both_fixtures() { # WHAT
+	check_one_fixture "${PIDS[0]}" "$1"
+	check_one_fixture "${PIDS[1]}" "$1"
+}
+
+# The events of two processes are recorded: their threads hit the probes all the time.
+test_fixture_recorded() {
+	start_fixture 2
+	start_fixture 1
+	RECORDED=(--print begin,end,hot --time begin,end)
+	kill_everywhere check_both_fixtures 8
+	end_fixture "${PIDS[0]}"
+	end_fixture "${PIDS[1]}"
 }
 
 # ---- a program and a plugin, each with a part of the block ------------------------------------
@@ -223,6 +241,21 @@ test_ocaml_program_with_pairs() {
 	start_program "$program"
 	kill_everywhere check_ocaml 8
 	check_pairs_are_made
+	end_program
+}
+
+# The events of probes and calls of functions, in threads that live for some milliseconds.
+test_ocaml_program_recorded() {
+	local program=threads functions='fn:Threads\..*'
+	RECORDED=(--print producing,holding_the_lock,consumed,waiting)
+	if is_ocaml_5; then
+		program=domains functions='fn:Domains\..*'
+		RECORDED=(--print counted,allocates)
+	fi
+	RECORDED+=(--time "$functions")
+	build_programs "$program"
+	start_program "$program"
+	kill_everywhere check_ocaml 8
 	end_program
 }
 

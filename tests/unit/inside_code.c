@@ -12,6 +12,7 @@
 #include "change/inside/layout.h"
 #include "change/inside/totals.h"
 #include "inside_code.h"
+#include "kernel/ticks.h"
 
 /* MOST_SITE_BYTES: what templates_site_bytes() is less than. */
 enum { MOST_SITE_BYTES = 8192, PAGE = 4096, GLIBC_TID_OFF = 0x2d0, N_REGS = 15, N_VECTORS = 16 };
@@ -174,6 +175,10 @@ static void lay_out(struct block_header *header, const struct code_spec *spec)
 		.n_shards = spec->n_shards,
 		.n_threads = spec->n_threads,
 		.depth = spec->depth,
+		.n_rings = spec->n_rings,
+		.ring_slots = spec->ring_slots,
+		.slot_bytes = spec->slot_bytes,
+		.start_ticks = ticks_now(),
 		.ns_per_tick = spec->ns_per_tick,
 	};
 	layout_offsets(header);

@@ -18,7 +18,10 @@
 
 enum { N_SITES = 5, N_META = 77, NEAR = 0x400000, FAR = 0x50000000 };
 
-/* A header as the tool writes it: two parts, with N_PAIRS pairs and N_SHARDS shards. */
+/*
+ * A header as the tool writes it: two parts, with N_PAIRS pairs and N_SHARDS shards; with two
+ * pairs, rings, too.
+ */
 static struct block_header make_header(size_t n_pairs, uint32_t n_shards)
 {
 	static const struct inside_site sites[N_SITES] = {
@@ -31,6 +34,8 @@ static struct block_header make_header(size_t n_pairs, uint32_t n_shards)
 					  .n_pairs = n_pairs,
 					  .depth = n_pairs ? 4 : 0,
 					  .max_threads = 8,
+					  .event_bytes = n_pairs == 2 ? 1 << 20 : 0,
+					  .event_args = 2,
 					  .meta_bytes = N_META };
 	struct ocp_ctx *ctx = ocp_ctx_new();
 	struct layout_parts parts;
@@ -126,6 +131,10 @@ static const struct {
 	FIELD(gates_off, false),
 	FIELD(counters_off, false),
 	FIELD(pairs_off, false),
+	FIELD(rings_off, false),
+	FIELD(n_rings, false),
+	FIELD(ring_slots, false),
+	FIELD(slot_bytes, false),
 	FIELD(meta_off, false),
 	FIELD(meta_bytes, false),
 	FIELD(n_sites, false),

@@ -313,6 +313,38 @@ TEST(code_stays_in_its_room)
 	ocp_ctx_free(ctx);
 }
 
+/* So is that of a trampoline that writes an event. */
+TEST(code_of_events_stays_in_its_room)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	const struct templates_process process = { .rseq_off = 8, .tid_off = 8 };
+	const struct block_header header = { .n_shards = 8,
+					     .n_rings = 2,
+					     .ring_slots = 4096,
+					     .slot_bytes = 64,
+					     .ns_per_tick = 1,
+					     .code_off = 1 << 20 };
+	uint8_t code[4096];
+
+	assert_int_equal(templates_routines(ctx, &header, &process, code), 0);
+	for (uint32_t n = 0; n <= INSIDE_EVENT_ARGS; n++) {
+		const struct inside_event event = { .frame = { INSIDE_FRAME, 8 }, .n_args = n };
+		const struct inside_role role = { .event = &event };
+		const struct templates_site site = { .roles = &role, .n_roles = 1 };
+		const size_t room = templates_site_bytes(8, &role, 1);
+		size_t end = room;
+
+		memset(code, 0xab, sizeof(code));
+		assert_int_equal(templates_site(ctx, &header, &process, &site, code), 0);
+		assert_int_equal(code[room], 0xab);
+		while (code[end - 1] == 0xcc)
+			end--;
+		assert_int_equal(code[end - 1], 0xc3); /* ret */
+		assert_true(room - end < 32);
+	}
+	ocp_ctx_free(ctx);
+}
+
 TEST(what_cannot_work_is_refused)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();

@@ -261,7 +261,7 @@ int inside_detach(struct inside *inside)
 
 	if (inside->is_detached)
 		return 0;
-	err = stop_open(inside->ctx, inside->pid, &stop);
+	err = stop_open(inside->ctx, inside->pid, NULL, &stop);
 	if (err)
 		return err;
 	/*
@@ -556,12 +556,12 @@ static int stop_a(struct stop *stop, void *arg)
 	int err;
 
 	threads_examine(stop->ctx, stop->tracee, stop->memory, process);
-	if (spec->n_pairs && !process->tid_off)
+	if ((spec->n_pairs || spec->event_bytes) && !process->tid_off)
 		return ctx_error(
 			stop->ctx, -ENOTSUP,
-			"pid %d: its C library keeps thread ids at an unknown place: pairs "
-			"cannot be timed inside",
-			(int)stop->pid);
+			"pid %d: its C library keeps thread ids at an unknown place: %s inside",
+			(int)stop->pid,
+			spec->n_pairs ? "pairs cannot be timed" : "events cannot be recorded");
 	err = choose_layout(attach, header);
 	if (!err)
 		err = layout_place(stop->ctx, &stop->maps, &attach->build.parts, header);
@@ -700,10 +700,10 @@ static int do_attach(struct attach *attach)
 	int err = inside_check_not_counted(inside->ctx, inside->pid);
 
 	if (!err)
-		err = stop_open(inside->ctx, inside->pid, &attach->stop);
+		err = stop_open(inside->ctx, inside->pid, attach->build.spec->held, &attach->stop);
 	if (!err)
 		err = remote_plan_make(inside->ctx, inside->pid, &attach->stop.plan);
-	if (!err && attach->build.spec->n_pairs)
+	if (!err && (attach->build.spec->n_pairs || attach->build.spec->event_bytes))
 		err = ticks_ns_per_tick(inside->ctx, &attach->ns_per_tick);
 	if (!err)
 		err = prepare_block(attach);

@@ -17,6 +17,7 @@
  *							the hits that a filter has rejected
  *	struct block_mismatches
  *	pairs				see struct pairs_slot
+ *	rings				of events: see rings.h
  *	meta_bytes			data of the engine, for inside_find(); opaque here
  *	code				of each part: routines, then the trampolines of its sites
  *
@@ -41,7 +42,7 @@
 #define STORES_PATH "/memfd:" STORES_NAME " (deleted)"
 #define BLOCK_MAGIC UINT64_C(0x656469736e49636f) /* "ocInside" */
 
-enum { BLOCK_VERSION = 7, BLOCK_MAX_PARTS = 8 };
+enum { BLOCK_VERSION = 8, BLOCK_MAX_PARTS = 8 };
 
 /*
  * A site is the code of a probe, or a window: instructions of a function of which a jump replaces
@@ -119,7 +120,7 @@ struct block_header {
 	 */
 	uint64_t code_off;
 	uint64_t code_bytes; /* the size of the code of all parts */
-	uint64_t sites_off, gates_off, counters_off, pairs_off, meta_off;
+	uint64_t sites_off, gates_off, counters_off, pairs_off, rings_off, meta_off;
 	uint64_t meta_bytes;
 	uint32_t n_sites, n_pairs;
 	uint32_t n_shards;
@@ -128,9 +129,16 @@ struct block_header {
 	uint32_t depth;
 	/* the process id of the tool that made the block, in the tool's own pid namespace */
 	uint32_t maker;
+	/*
+	 * The rings of events: their number, a power of 2, and the number and size of the slots of
+	 * each. All are 0 if no events are recorded.
+	 */
+	uint32_t n_rings, ring_slots, slot_bytes;
+	uint32_t unused;
 	/* the number of counters from the start of a shard to the start of the next */
 	uint64_t shard_stride;
-	uint64_t ns_per_tick; /* length of a tick, 32.32 fixed point; 0: pairs are not timed */
+	/* length of a tick, 32.32 fixed point; 0: neither pairs nor events have times */
+	uint64_t ns_per_tick;
 	int64_t start_ns;     /* the time of CLOCK_MONOTONIC at the attach */
 	uint64_t start_ticks; /* the value of the time stamp counter at the attach */
 	uint64_t n_parts;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "base/search.h"
 #include "change/inside/layout.h"
+#include "change/inside/rings.h"
 #include "change/inside/site_bytes.h"
 #include "change/inside/templates.h"
 
@@ -18,6 +19,16 @@ static bool is_power_of_2(uint64_t number)
 	return number && !(number & (number - 1));
 }
 
+static bool has_sound_rings(const struct block_header *h)
+{
+	if (!h->n_rings)
+		return !h->ring_slots && !h->slot_bytes;
+	return is_power_of_2(h->n_rings) && h->n_rings <= RINGS_MAX &&
+	       is_power_of_2(h->ring_slots) && h->ring_slots >= RINGS_MIN_SLOTS &&
+	       h->ring_slots <= RINGS_MAX_SLOTS && h->slot_bytes >= rings_slot_bytes(0) &&
+	       h->slot_bytes <= rings_slot_bytes(INSIDE_EVENT_ARGS) && h->slot_bytes % 16 == 0;
+}
+
 /*
  * Return true if the counts in H are within their bounds. Then no sum in layout_offsets() exceeds
  * 64 bits.
@@ -25,8 +36,8 @@ static bool is_power_of_2(uint64_t number)
 static bool has_sound_counts(const struct block_header *h)
 {
 	if (!h->n_sites || h->n_sites > LAYOUT_MAX_SITES || h->n_pairs > LAYOUT_MAX_SITES ||
-	    h->meta_bytes > layout_max_meta_bytes(h->n_sites) || !h->n_shards ||
-	    h->n_shards > layout_max_shards(h->n_sites))
+	    !has_sound_rings(h) || h->meta_bytes > layout_max_meta_bytes(h->n_sites) ||
+	    !h->n_shards || h->n_shards > layout_max_shards(h->n_sites))
 		return false;
 	if (!h->n_pairs)
 		return !h->n_threads;
@@ -41,8 +52,8 @@ static bool has_sound_offsets(const struct block_header *h)
 	layout_offsets(&made);
 	return h->shard_stride == made.shard_stride && h->sites_off == made.sites_off &&
 	       h->gates_off == made.gates_off && h->counters_off == made.counters_off &&
-	       h->pairs_off == made.pairs_off && h->meta_off == made.meta_off &&
-	       h->code_off == made.code_off;
+	       h->pairs_off == made.pairs_off && h->rings_off == made.rings_off &&
+	       h->meta_off == made.meta_off && h->code_off == made.code_off;
 }
 
 /* Return true if the code ranges of the parts adjoin, and all together have room for all sites. */

@@ -38,6 +38,7 @@ struct inside {
 	bool is_detached;
 	struct inside_state seen;   /* the state that inside_find() found */
 	struct site_reader *reader; /* made when a reader is needed for the first time */
+	struct records *records;    /* what reads the rings; NULL: not used yet */
 	/* the result of gone_threads_are_known() when this struct was made */
 	bool knows_gone;
 };

@@ -18,6 +18,7 @@
 #include "change/inside/block.h"
 #include "change/inside/blocks.h"
 #include "change/inside/held.h"
+#include "change/inside/records.h"
 #include "change/inside/site_bytes.h"
 #include "change/inside/totals.h"
 #include "look/memfd_file.h"
@@ -43,6 +44,7 @@ void inside_close(struct inside *inside)
 		munmap(inside->block, inside->header.bytes);
 	memory_close(inside->memory);
 	site_reader_free(inside->reader);
+	records_free(inside->records);
 	free(inside->sites);
 	free(inside);
 }
@@ -300,6 +302,40 @@ int inside_state(struct inside *inside, struct inside_state *state)
 struct inside_state inside_state_found(const struct inside *inside)
 {
 	return inside->seen;
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+int inside_take_records(struct inside *inside, uint32_t n_points, bool all, inside_record_fn fn,
+			void *data)
+{
+	int err;
+
+	if (!inside->records)
+		inside->records = records_new(&inside->header, inside->block);
+	if (!inside->records)
+		return ctx_no_memory(inside->ctx);
+	err = records_take(inside->records, n_points, all, fn, data);
+	if (err == -EBADMSG)
+		return ctx_error(inside->ctx, err,
+				 "pid %d: the memory of its events is damaged: it cannot be read",
+				 (int)inside->pid);
+	return err ? ctx_no_memory(inside->ctx) : 0;
+}
+
+bool inside_read_word(const struct inside *inside, uint64_t addr, uint64_t *word)
+{
+	return memory_try_read(inside->memory, addr, word, sizeof(*word));
+}
+
+uint64_t inside_records_lost(const struct inside *inside)
+{
+	return inside->records ? records_lost(inside->records) : 0;
+}
+
+uint64_t inside_records_damaged(const struct inside *inside)
+{
+	return inside->records ? records_damaged(inside->records) : 0;
 }
 
 /* ---- finding a block ------------------------------------------------------------------------ */

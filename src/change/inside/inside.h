@@ -33,6 +33,10 @@ enum inside_place_kind {
 	INSIDE_FRAME,
 	/* ... for code that runs on the stacks of OCaml 5, which move */
 	INSIDE_FIBER_FRAME,
+	/* an argument of an event only: the address of the current stack of OCaml 5 */
+	INSIDE_FIBER,
+	/* ... behind an argument INSIDE_FIBER: the parent of this stack */
+	INSIDE_FIBER_PARENT,
 };
 
 enum { INSIDE_STACK_MAX = 1 << 16 };
@@ -46,15 +50,32 @@ struct inside_place {
 	int64_t number;
 };
 
+enum { INSIDE_EVENT_ARGS = 4 };
+
+/* What a hit of a site writes to a ring of events: see rings.h. */
+struct inside_event {
+	uint32_t point; /* a number of the caller */
+	/*
+	 * The frame that the record has: INSIDE_FRAME or INSIDE_FIBER_FRAME. At a site, `number` 0
+	 * stands for the stack pointer.
+	 */
+	struct inside_place frame;
+	/* values of 64 bits; not INSIDE_FIBER_FRAME */
+	struct inside_place args[INSIDE_EVENT_ARGS];
+	uint32_t n_args; /* at most inside_spec.event_args */
+};
+
 /*
  * What a site does to a pair: it starts or stops pair number PAIR. If one role of a pair is keyed,
- * all roles of this pair must be keyed.
+ * all roles of this pair must be keyed. If `event` is not NULL, the site writes an event instead,
+ * and has no other role.
  */
 struct inside_role {
 	uint32_t pair;
 	bool is_stop;
 	bool is_keyed;
 	struct inside_place key; /* where the key is at the site, if is_keyed */
+	const struct inside_event *event;
 };
 
 /*
@@ -116,12 +137,25 @@ struct inside_site {
 	bool keeps_r11;
 };
 
+struct tracee;
+
 struct inside_spec {
+	/*
+	 * The process if tracee_spawn() has started it, and it has not been released: it stays
+	 * stopped. Otherwise NULL.
+	 */
+	struct tracee *held;
 	const struct inside_site *sites;
 	size_t n_sites;
 	size_t n_pairs;
 	unsigned int depth; /* the number of starts that one thread can have open in one pair */
 	size_t max_threads; /* the number of threads that can time pairs at the same time */
+	/*
+	 * If sites write events: about the size of all rings, and the largest number of arguments
+	 * of an event. 0: no site writes events.
+	 */
+	size_t event_bytes;
+	uint32_t event_args;
 	/* Opaque data that the block keeps for inside_find(), in pieces. */
 	const struct iovec *meta;
 	size_t n_meta, meta_bytes; /* n_meta: the number of pieces; meta_bytes: their total size */
@@ -246,6 +280,38 @@ struct inside_state inside_state_found(const struct inside *inside);
  * child forked from it. Return false after an exec, and after a detach that removed the memory.
  */
 bool inside_is_in(const struct inside *inside, pid_t pid);
+
+/* Set *WORD to the word at ADDR of the process. Return false if it cannot be read. */
+bool inside_read_word(const struct inside *inside, uint64_t addr, uint64_t *word);
+
+/* A record of a ring, which has been checked: `point` and `tid` are in their ranges. */
+struct inside_record {
+	uint64_t ticks; /* the value of the time stamp counter */
+	uint32_t tid;	/* as the C library of the process keeps it */
+	uint32_t point; /* of struct inside_event */
+	uint64_t frame; /* of struct inside_event, without the 1 that its kind may add */
+	uint64_t args[INSIDE_EVENT_ARGS];
+};
+
+typedef void (*inside_record_fn)(void *data, const struct inside_record *record);
+
+/*
+ * Pass the events of the process that INSIDE has attached to FN, each once, in the order of their
+ * times. Unless ALL, leave the newest ones for the next call: then each event of a thread is passed
+ * behind its earlier ones, and so is what another thread did because of them. This still works
+ * after a detach and after the end of the process. N_POINTS is the number of points. Returns 0;
+ * -ENOMEM; or -EBADMSG, with a message, if the process has overwritten the rings.
+ */
+int inside_take_records(struct inside *inside, uint32_t n_points, bool all, inside_record_fn fn,
+			void *data);
+/*
+ * Return the number of hits whose event is missing: their ring was full, the thread's stack had no
+ * room, or the record was damaged. After the last inside_take_records(), which passed ALL, this
+ * includes records that were begun and not finished.
+ */
+uint64_t inside_records_lost(const struct inside *inside);
+/* Return how many of them were damaged: they were overwritten with what cannot be an event. */
+uint64_t inside_records_damaged(const struct inside *inside);
 
 /*
  * Restore the original code of the sites; a site is switched on if its gate is not 0 and no other

@@ -22,6 +22,7 @@
 #include <inttypes.h>
 #include <stddef.h>
 #include <unistd.h>
+#include "change/inside/rings.h"
 #include "change/inside/templates.h"
 
 /*
@@ -147,6 +148,9 @@ static int check_spec(struct ocp_ctx *ctx, const struct inside_spec *spec)
 	if (spec->n_sites > LAYOUT_MAX_SITES || spec->n_pairs > LAYOUT_MAX_SITES ||
 	    spec->meta_bytes > layout_max_meta_bytes(spec->n_sites))
 		return ctx_error(ctx, -E2BIG, "%zu sites: too many to count inside", spec->n_sites);
+	if (spec->event_args > INSIDE_EVENT_ARGS)
+		return ctx_error(ctx, -EINVAL, "%u arguments of an event: at most %d",
+				 spec->event_args, INSIDE_EVENT_ARGS);
 	if (spec->n_pairs && (spec->depth < 1 || spec->depth > PAIRS_DEPTH))
 		return ctx_error(ctx, -EINVAL, "depth %u: must be from 1 to %d", spec->depth,
 				 PAIRS_DEPTH);
@@ -253,11 +257,30 @@ void layout_offsets(struct block_header *header)
 	header->gates_off = header->sites_off + n_sites * sizeof(struct block_site);
 	header->counters_off = round_up(header->gates_off + n_sites * sizeof(uint16_t), CACHE_LINE);
 	header->pairs_off = block_mismatches_off(header) + sizeof(struct block_mismatches);
-	header->meta_off = header->pairs_off;
+	header->rings_off = header->pairs_off;
 	if (header->n_pairs)
-		header->meta_off += header->n_pairs * pairs_stride(header->n_threads);
-	header->meta_off = round_up(header->meta_off, CACHE_LINE);
+		header->rings_off += header->n_pairs * pairs_stride(header->n_threads);
+	header->rings_off = round_up(header->rings_off, CACHE_LINE);
+	header->meta_off = header->rings_off + rings_bytes(header);
 	header->code_off = round_up(header->meta_off + header->meta_bytes, page);
+}
+
+/* Divide spec->event_bytes among rings: one for each CPU, each with enough slots. */
+static void lay_out_rings(const struct inside_spec *spec, struct block_header *header)
+{
+	const long n_cpus = sysconf(_SC_NPROCESSORS_CONF);
+	uint64_t slots;
+
+	if (!spec->event_bytes)
+		return;
+	header->n_rings = 1;
+	while (header->n_rings < RINGS_MAX && header->n_rings < n_cpus)
+		header->n_rings *= 2;
+	header->slot_bytes = rings_slot_bytes(spec->event_args);
+	header->ring_slots = RINGS_MIN_SLOTS;
+	slots = spec->event_bytes / header->n_rings / header->slot_bytes;
+	while (header->ring_slots < RINGS_MAX_SLOTS && header->ring_slots * UINT64_C(2) <= slots)
+		header->ring_slots *= 2;
 }
 
 int layout_make(struct ocp_ctx *ctx, const struct inside_spec *spec,
@@ -279,6 +302,7 @@ int layout_make(struct ocp_ctx *ctx, const struct inside_spec *spec,
 		.depth = spec->depth,
 		.maker = (uint32_t)getpid(),
 	};
+	lay_out_rings(spec, header);
 	layout_offsets(header);
 	lay_out_code(spec, parts, header);
 	header->bytes = header->code_off + header->code_bytes;

@@ -52,6 +52,7 @@ enum {
 	JMP = 0xe9,
 	RET = 0xc3,
 	CALL_BYTES = 5,
+	EVENT_BYTES = 4 << 20, /* for each event of all batches on any CPU */
 };
 
 /* The recursive function, and a function that calls it, except for the distance. */
@@ -78,6 +79,7 @@ struct own {
 	struct inside_spec spec;
 	struct inside_site sites[SITES];
 	struct inside_role roles[SITES];
+	struct inside_event event;
 	struct inside_filter filter;
 	uint8_t *map; /* the mapping of the data (rw-) and, behind it, the code (r-x); NULL: none */
 	uint64_t code_off; /* the offset, in the block, of the code of the sites */
@@ -110,7 +112,7 @@ static int lay_out(struct own *own, struct ocp_ctx *ctx)
 	int err;
 
 	examine_self(&own->build.process);
-	if (own->spec.n_pairs && !own->build.process.tid_off)
+	if ((own->spec.n_pairs || own->spec.event_bytes) && !own->build.process.tid_off)
 		return ctx_error(ctx, -ENOTSUP,
 				 "this C library keeps thread ids at an unknown place");
 	err = layout_make(ctx, &own->spec, &own->build.parts,
@@ -121,7 +123,9 @@ static int lay_out(struct own *own, struct ocp_ctx *ctx)
 	header->code_bytes += page;
 	header->parts[0].code_bytes += page;
 	header->bytes += page;
-	return own->spec.n_pairs ? ticks_ns_per_tick(ctx, &header->ns_per_tick) : 0;
+	return own->spec.n_pairs || own->spec.event_bytes
+		       ? ticks_ns_per_tick(ctx, &header->ns_per_tick)
+		       : 0;
 }
 
 static int make_memfd(struct ocp_ctx *ctx, uint64_t bytes)
@@ -316,6 +320,20 @@ static void time_all(const struct own *own, struct own_cost *cost)
 		cost->hit_ns = 0;
 }
 
+/* Let the sites of OWN write events with N_ARGS arguments, for which the rings have room. */
+static void write_events(struct own *own, uint32_t n_args)
+{
+	own->spec.event_bytes = EVENT_BYTES;
+	own->spec.event_args = own->event.n_args = n_args;
+	own->event.frame.kind = INSIDE_FRAME;
+	for (uint32_t i = 0; i < n_args; i++)
+		own->event.args[i] = (struct inside_place){ INSIDE_REGISTER, (int64_t)i };
+	for (size_t i = 0; i < SITES; i++) {
+		own->roles[i].event = &own->event;
+		own->sites[i] = (struct inside_site){ .roles = &own->roles[i], .n_roles = 1 };
+	}
+}
+
 /* Give the sites that count or start a filter with N_COMPARISONS comparisons, which are all true. */
 static void add_filter(struct own *own, size_t n_comparisons)
 {
@@ -353,6 +371,8 @@ int own_cost_measure(struct ocp_ctx *ctx, enum own_cost_of of, unsigned int dept
 	*cost = (struct own_cost){ 0 };
 	for (size_t i = 0; times && i < SITES; i++)
 		own.sites[i] = (struct inside_site){ .roles = &own.roles[i], .n_roles = 1 };
+	if (of == OWN_COST_RECORDING || of == OWN_COST_RECORDING_ARGS)
+		write_events(&own, of == OWN_COST_RECORDING_ARGS ? 2 : 0);
 	if (of_windows)
 		own.sites[0] =
 			(struct inside_site){ .window = recursive, .n_window = PATCH_JUMP_BYTES };

@@ -13,6 +13,8 @@ enum own_cost_of {
 	OWN_COST_COUNTING_WINDOWS,
 	OWN_COST_TIMING,
 	OWN_COST_TIMING_BY_KEY,
+	OWN_COST_RECORDING,	 /* writing an event without arguments */
+	OWN_COST_RECORDING_ARGS, /* ... with two arguments */
 };
 
 struct own_cost {

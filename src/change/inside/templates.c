@@ -4,10 +4,17 @@
 #include <string.h>
 #include "change/inside/block.h"
 #include "change/inside/filter_code.h"
+#include "change/inside/rings.h"
 #include "change/inside/templates.h"
 #include "change/inside/templates_code.h"
+#include "code/runtime_facts.h"
 
-enum { TRAMPOLINE_ALIGN = 32, ROUTINES_ALIGN = 64, BREAKPOINT = 0xcc };
+enum {
+	TRAMPOLINE_ALIGN = 32,
+	HANDLER_PARENT = 24, /* as in bpf/measure.h */
+	ROUTINES_ALIGN = 64,
+	BREAKPOINT = 0xcc
+};
 
 /*
  * Code that is being written, and the values for its holes. Holes with TO in their names get
@@ -39,6 +46,9 @@ static bool is_distance(uint16_t hole)
 	case HOLE_TO_SEQUENCE:
 	case HOLE_TO_KEY_START:
 	case HOLE_TO_KEY_STOP:
+	case HOLE_TO_EVENT:
+	case HOLE_TO_RINGS:
+	case HOLE_TO_WITHOUT_STACK:
 		return true;
 	default:
 		return false;
@@ -146,13 +156,21 @@ static size_t gate_bytes(void)
  */
 static void template_of(const struct inside_role *role, const uint8_t **begin, const uint8_t **end)
 {
-	if (role->is_keyed) {
+	if (role->event) {
+		*begin = templates_event;
+		*end = templates_arg;
+	} else if (role->is_keyed) {
 		*begin = role->is_stop ? templates_key_stop : templates_key_start;
-		*end = role->is_stop ? templates_leave : templates_key_stop;
+		*end = role->is_stop ? templates_event : templates_key_stop;
 	} else {
 		*begin = role->is_stop ? templates_stop : templates_start;
 		*end = role->is_stop ? templates_key_start : templates_stop;
 	}
+}
+
+static bool writes_event(const struct inside_role *roles, size_t n_roles)
+{
+	return n_roles && roles[0].event;
 }
 
 static bool has_stop(const struct inside_role *roles, size_t n_roles)
@@ -176,17 +194,38 @@ static size_t roles_bytes(const struct inside_role *roles, size_t n_roles)
 
 		template_of(&roles[i], &begin, &end);
 		bytes += template_bytes(begin, end);
+		if (roles[i].event)
+			bytes += roles[i].event->n_args *
+					 template_bytes(templates_arg, templates_commit) +
+				 template_bytes(templates_commit, templates_leave);
 	}
 	return bytes;
 }
 
+/*
+ * Set *BEGIN and *END to the template that checks the stack of a site with ROLES or, if IS_WINDOW,
+ * of a window.
+ */
+static void room_template(const struct inside_role *roles, size_t n_roles, bool is_window,
+			  const uint8_t **begin, const uint8_t **end)
+{
+	if (writes_event(roles, n_roles)) {
+		*begin = is_window ? templates_window_event_room : templates_event_room;
+		*end = is_window ? templates_window_gap : templates_window_event_room;
+	} else {
+		*begin = is_window ? templates_window_room : templates_room;
+		*end = is_window ? templates_event_room : templates_window_room;
+	}
+}
+
 static size_t site_bytes(uint32_t n_shards, const struct inside_role *roles, size_t n_roles)
 {
+	const uint8_t *begin, *end;
 	size_t bytes = count_bytes(n_shards, &of_sites) + gate_bytes();
 
+	room_template(roles, n_roles, false, &begin, &end);
 	if (n_roles)
-		bytes += template_bytes(templates_room, templates_window_room) +
-			 roles_bytes(roles, n_roles);
+		bytes += template_bytes(begin, end) + roles_bytes(roles, n_roles);
 	return bytes;
 }
 
@@ -201,10 +240,14 @@ static const struct shard_template *shard_of(const struct inside_site *site)
 	return site->keeps_r11 ? &of_sites : &of_windows;
 }
 
-/* Return the first template of the code that plays the roles of the window SITE. */
-static const uint8_t *room_of(const struct inside_site *site)
+/* Return the size of the code that checks the stack of the window SITE, and leaves a gap. */
+static size_t window_room_bytes(const struct inside_site *site)
 {
-	return site->keeps_r11 ? templates_window_gap : templates_window_room;
+	const size_t gap = template_bytes(templates_window_gap, templates_enter);
+	const uint8_t *begin, *end;
+
+	room_template(site->roles, site->n_roles, true, &begin, &end);
+	return gap + (site->keeps_r11 ? 0 : template_bytes(begin, end));
 }
 
 size_t templates_before_off(uint32_t n_shards, const struct inside_site *site)
@@ -217,8 +260,7 @@ size_t templates_rest_off(uint32_t n_shards, const struct inside_site *site)
 	size_t bytes = templates_before_off(n_shards, site) + site->n_before;
 
 	if (site->n_roles)
-		bytes += template_bytes(room_of(site), templates_enter) +
-			 roles_bytes(site->roles, site->n_roles) +
+		bytes += window_room_bytes(site) + roles_bytes(site->roles, site->n_roles) +
 			 template_bytes(templates_window_leave, templates_routine_start);
 	return bytes;
 }
@@ -281,7 +323,7 @@ static int check_limits(struct ocp_ctx *ctx, const struct block_header *header,
 			ctx, -ENOTSUP,
 			"counting inside a process: it is not known where the C library keeps the "
 			"number of the CPU");
-	if (!header->n_pairs)
+	if (!header->n_pairs && !header->n_rings)
 		return 0;
 	if (!process->tid_off)
 		return ctx_error(
@@ -292,6 +334,8 @@ static int check_limits(struct ocp_ctx *ctx, const struct block_header *header,
 		return ctx_error(
 			ctx, -ENOTSUP,
 			"timing inside a process: the rate of the time stamp counter is not known");
+	if (!header->n_pairs)
+		return 0;
 	if (!is_power_of_2(header->n_threads, PAIRS_MAX_THREADS) ||
 	    header->n_threads < PAIRS_WINDOW)
 		return ctx_error(
@@ -309,6 +353,33 @@ static int check_limits(struct ocp_ctx *ctx, const struct block_header *header,
 static int64_t routine_at(uint64_t routines, const uint8_t *routine)
 {
 	return (int64_t)(routines + template_bytes(templates_routine_start, routine));
+}
+
+/*
+ * Set the values for events. Without pairs, the rings have the page that pairs have otherwise. A
+ * block without rings has the routine, too, which nothing calls.
+ */
+static void set_event_values(int64_t *values, const struct block_header *header,
+			     const struct templates_process *process)
+{
+	const uint64_t shared = header->addr + header->rings_off;
+
+	if (!header->n_pairs)
+		values[HOLE_TO_STACK_PAGE] =
+			(int64_t)(shared + offsetof(struct rings_shared, stack_page));
+	values[HOLE_TO_WITHOUT_STACK] =
+		(int64_t)(shared + offsetof(struct rings_shared, without_stack));
+	values[HOLE_TO_RINGS] = (int64_t)(shared + sizeof(struct rings_shared));
+	values[HOLE_RING_HINT] =
+		process->rseq_off ? process->rseq_off + (int64_t)offsetof(struct rseq, cpu_id)
+				  : process->tid_off;
+	values[HOLE_RING_MASK] = (int64_t)header->n_rings - 1;
+	values[HOLE_RING_BYTES] = (int64_t)rings_stride(header);
+	values[HOLE_RING_FULL] = (int64_t)header->ring_slots - RINGS_SPARE;
+	values[HOLE_RING_SLOT_MASK] = (int64_t)header->ring_slots - 1;
+	values[HOLE_RING_SLOT_BYTES] = header->slot_bytes;
+	values[HOLE_TRASH_OFF] = (int64_t)(sizeof(struct event_ring) +
+					   header->ring_slots * (uint64_t)header->slot_bytes);
 }
 
 /*
@@ -342,6 +413,7 @@ static void set_values(struct assembly *assembly, const struct block_header *hea
 	values[HOLE_KEYS_OFF] = values[HOLE_SLOTS_OFF] + (int64_t)pairs_keys_off(header->n_threads);
 	values[HOLE_TOTALS_MASK] = (int64_t)pairs_n_totals(header->n_threads) - 1;
 	values[HOLE_PIDS_OFF] = values[HOLE_SLOTS_OFF] + (int64_t)pairs_pids_off(header->n_threads);
+	set_event_values(values, header, process);
 }
 
 static int too_far(struct ocp_ctx *ctx, uint64_t addr)
@@ -361,7 +433,7 @@ int templates_routines(struct ocp_ctx *ctx, const struct block_header *header,
 	set_values(&assembly, header, process);
 	if (ret)
 		return ret;
-	if (!header->n_pairs) {
+	if (!header->n_pairs && !header->n_rings) {
 		pad(&assembly, 0, templates_routines_bytes());
 		return 0;
 	}
@@ -459,6 +531,25 @@ static void load_register(uint8_t *code, int64_t reg)
 	memcpy(code + 3, nop, sizeof(nop));
 }
 
+/* Write the code that loads the current stack of OCaml 5: mov 40(%r14), %rsi, and a nop. */
+static void load_fiber(uint8_t *code)
+{
+	static const uint8_t load[TEMPLATES_KEY_BYTES] = { 0x49, 0x8b, 0x76, KERNEL_CURRENT_STACK,
+							   0x66, 0x0f, 0x1f, 0x44 };
+
+	memcpy(code, load, sizeof(load));
+}
+
+/* ... that follows it to its parent: mov 16(%rsi), %rsi; mov 24(%rsi), %rsi, and a nop. */
+static void load_parent(uint8_t *code)
+{
+	static const uint8_t load[TEMPLATES_KEY_BYTES] = { 0x48, 0x8b, 0x76, KERNEL_STACK_HANDLER,
+							   0x48, 0x8b, 0x76, HANDLER_PARENT,
+							   0x66, 0x90 };
+
+	memcpy(code, load, sizeof(load));
+}
+
 /* Write the code: movabs $NUMBER, %rsi */
 static void load_constant(uint8_t *code, int64_t number)
 {
@@ -499,8 +590,40 @@ static bool put_key(const struct inside_place *place, uint8_t *code)
 		/* The routines for stacks of OCaml 5 add the 1 themselves. */
 		load_address(code, SITE_RSP + (int32_t)number + (place->kind == INSIDE_FRAME));
 		return true;
+	case INSIDE_FIBER:
+		load_fiber(code);
+		return true;
+	case INSIDE_FIBER_PARENT:
+		load_parent(code);
+		return true;
 	}
 	return false;
+}
+
+/* Assemble EVENT. Return false if one of its places is out of range. */
+static bool put_event(struct assembly *assembly, const struct block_header *header,
+		      const struct inside_event *event)
+{
+	const uint64_t routines = header->addr + header->code_off;
+	const uint32_t room = header->slot_bytes - (uint32_t)sizeof(struct event_slot);
+	bool has_places = event->n_args <= INSIDE_EVENT_ARGS && 8 * event->n_args <= room;
+	uint8_t *code;
+
+	assembly->values[HOLE_POINT] = (int32_t)event->point;
+	assembly->values[HOLE_TO_EVENT] = routine_at(
+		routines, event->frame.kind == INSIDE_FIBER_FRAME ? templates_routine_fiber_event
+								  : templates_routine_event);
+	code = put_template(assembly, templates_event, templates_arg);
+	has_places &= put_key(&event->frame,
+			      code + template_bytes(templates_event, templates_event_load));
+	for (uint32_t i = 0; has_places && i < event->n_args; i++) {
+		assembly->values[HOLE_ARG_OFF] =
+			(int64_t)(sizeof(struct event_slot) + i * sizeof(uint64_t));
+		code = put_template(assembly, templates_arg, templates_commit);
+		has_places = put_key(&event->args[i], code);
+	}
+	put_template(assembly, templates_commit, templates_leave);
+	return has_places;
 }
 
 /* Assemble ROLE. Return false if the place of its key is out of range. */
@@ -516,6 +639,8 @@ static bool put_role(struct assembly *assembly, const struct block_header *heade
 	const uint8_t *begin, *end, *load;
 	uint8_t *code;
 
+	if (role->event)
+		return put_event(assembly, header, role->event);
 	assembly->values[HOLE_TO_PAIR] =
 		(int64_t)(header->addr + pairs_area_off(header, role->pair));
 	assembly->values[HOLE_TO_START] = routine_at(
@@ -639,6 +764,7 @@ int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
 	const size_t bytes = site_bytes(header->n_shards, site->roles, site->n_roles);
 	struct assembly assembly = { .code = code, .addr = site->trampoline };
 	const int err = check_roles(ctx, process, site->roles, site->n_roles);
+	const uint8_t *begin, *end;
 	bool has_places = true;
 
 	if (err)
@@ -650,7 +776,8 @@ int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
 	assembly.values[HOLE_TO_REST] = (int64_t)(site->trampoline + bytes - gate_bytes());
 	put_count(&assembly, header->n_shards, &of_sites);
 	if (site->n_roles) {
-		put_template(&assembly, templates_room, templates_window_room);
+		room_template(site->roles, site->n_roles, false, &begin, &end);
+		put_template(&assembly, begin, end);
 		has_places = put_roles(&assembly, header, site->roles, site->n_roles);
 	}
 	put_template(&assembly, templates_gate, templates_room);
@@ -685,6 +812,7 @@ int templates_window(struct ocp_ctx *ctx, const struct block_header *header,
 	const size_t rest_off = templates_rest_off(header->n_shards, site);
 	struct assembly assembly = { .code = code, .addr = window->trampoline };
 	const int err = check_roles(ctx, process, site->roles, site->n_roles);
+	const uint8_t *begin, *end;
 	bool has_places = true;
 
 	if (err)
@@ -695,7 +823,10 @@ int templates_window(struct ocp_ctx *ctx, const struct block_header *header,
 	put_count(&assembly, header->n_shards, shard_of(site));
 	put_copy(&assembly, window->before.bytes, window->before.n);
 	if (site->n_roles) {
-		put_template(&assembly, room_of(site), templates_enter);
+		room_template(site->roles, site->n_roles, true, &begin, &end);
+		if (!site->keeps_r11)
+			put_template(&assembly, begin, end);
+		put_template(&assembly, templates_window_gap, templates_enter);
 		has_places = put_roles(&assembly, header, site->roles, site->n_roles);
 		put_template(&assembly, templates_window_leave, templates_routine_start);
 	}

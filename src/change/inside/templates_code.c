@@ -4,11 +4,13 @@
  * templates.h and block.h first.
  *
  * A trampoline is a sequence of templates: count (or count_cpu); with pairs room, enter (or
- * enter_stop), start or stop for each role, leave; gate. The trampoline of a window is count (or
- * window_cpu); with pairs window_room, window_gap, enter (or enter_stop), start, stop, key_start or
- * key_stop for each role, leave and window_leave; the copy of the window. That of a window of C
- * code (keeps_r11) has count_cpu instead of window_cpu, and no window_room. Each part of a block
- * has one copy of the routines.
+ * enter_stop), start or stop for each role, leave; gate. With an event, event_room, enter, event,
+ * arg for each argument, commit and leave take the place of what is between count and gate. The
+ * trampoline of a window is count (or window_cpu); with pairs window_room, window_gap, enter (or
+ * enter_stop), start, stop, key_start or key_stop for each role, leave and window_leave; the copy
+ * of the window. With an event, window_event_room takes the place of window_room. The trampoline of
+ * a window of C code (keeps_r11) has count_cpu instead of window_cpu, and no window_room. Each part
+ * of a block has one copy of the routines.
  *
  * The templates are data of this program, which never runs them. They are copied, and must work at
  * any address: they jump only within themselves, and reach everything else through holes. A hole is
@@ -20,6 +22,7 @@
 #include <linux/rseq.h>
 #include <stddef.h>
 #include "change/inside/block.h"
+#include "change/inside/rings.h"
 #include "change/inside/templates.h"
 #include "change/inside/templates_code.h"
 #include "code/runtime_facts.h"
@@ -50,9 +53,18 @@ static_assert(offsetof(struct pairs_slot, tid) == 0 && offsetof(struct pairs_slo
 		      offsetof(struct pairs_keyed_start, ticks) == 16 &&
 		      sizeof(struct pairs_keyed_start) == 32 && PAIRS_BUCKET_KEYS == 16 &&
 		      PAIRS_PIDS == 64 && (int)KERNEL_CURRENT_STACK == 40 &&
-		      (int)KERNEL_STACK_HANDLER == 16 && TEMPLATES_KEY_BYTES == 10 &&
-		      PAIRS_WINDOW == 16 && TEMPLATES_STACK_BYTES <= 128 &&
-		      sizeof(struct rseq_cs) == 32 && TEMPLATES_RSEQ_SIGNATURE == 0x53053053,
+		      (int)KERNEL_STACK_HANDLER == 16 && (int)KERNEL_STACK_ID == 48 &&
+		      TEMPLATES_KEY_BYTES == 10 && PAIRS_WINDOW == 16 &&
+		      TEMPLATES_STACK_BYTES <= 128 && offsetof(struct event_ring, head) == 0 &&
+		      offsetof(struct event_ring, lost) == 8 &&
+		      offsetof(struct event_ring, tail) == 64 && sizeof(struct event_ring) == 128 &&
+		      offsetof(struct event_slot, sequence) == 0 &&
+		      offsetof(struct event_slot, ticks) == 8 &&
+		      offsetof(struct event_slot, tid) == 16 &&
+		      offsetof(struct event_slot, point) == 20 &&
+		      offsetof(struct event_slot, frame) == 24 &&
+		      offsetof(struct event_slot, args) == 32 && sizeof(struct rseq_cs) == 32 &&
+		      TEMPLATES_RSEQ_SIGNATURE == 0x53053053,
 	      "the numbers below");
 
 // clang-format off
@@ -92,6 +104,14 @@ asm(NUMBER(N_AND_NEXT, 4)
     NUMBER(IN_LOW_PART, 0xf80)
     NUMBER(PAGE_MASK, -4096)
     NUMBER(SIGSET_BYTES, 8)
+    NUMBER(RING_HEAD, 0)
+    NUMBER(RING_LOST, 8)
+    NUMBER(RING_TAIL, 64)
+    NUMBER(RING_HEAD_BYTES, 128)
+    NUMBER(EVENT_TICKS, 8)
+    NUMBER(EVENT_TID, 16)
+    NUMBER(EVENT_POINT, 20)
+    NUMBER(EVENT_FRAME, 24)
     /* see KERNEL_CURRENT_STACK in code/runtime_facts.h, and bpf/measure_frames.bpf.h */
     NUMBER(CURRENT_STACK, 40)
     NUMBER(STACK_HANDLER, 16)
@@ -236,6 +256,33 @@ asm("	template room\n"
     "		hole TO_REST\n"
     ".Lwindow_room:\n"
 
+    /* Like room and window_room, but a hit that writes no event is counted. */
+    "	template event_room\n"
+    "	test	$IN_LOW_PART, %esp\n"
+    "	jnz	.Levent_room\n"
+    "	call	HOLE + .\n"
+    "		hole TO_ROOM\n"
+    "	jnc	.Levent_room\n"
+    "	lock incq HOLE(%rip)\n"
+    "		hole TO_WITHOUT_STACK\n"
+    "	jmp	HOLE + .\n"
+    "		hole TO_REST\n"
+    ".Levent_room:\n"
+
+    "	template window_event_room\n"
+    "	test	$IN_LOW_PART, %esp\n"
+    "	jnz	.Lwindow_event_room\n"
+    "	lea	.Lwindow_event_checked(%rip), %r11\n"
+    "	jmp	HOLE + .\n"
+    "		hole TO_WINDOW_ROOM\n"
+    ".Lwindow_event_checked:\n"
+    "	jnc	.Lwindow_event_room\n"
+    "	lock incq HOLE(%rip)\n"
+    "		hole TO_WITHOUT_STACK\n"
+    "	jmp	HOLE + .\n"
+    "		hole TO_REST\n"
+    ".Lwindow_event_room:\n"
+
     "	template window_gap\n"
     "	lea	-8(%rsp), %rsp\n");
 
@@ -292,6 +339,27 @@ asm("	template start\n"
     "	.skip	KEY_BYTES\n"
     "	call	HOLE + .\n"
     "		hole TO_KEY_STOP\n"
+
+    /*
+     * An event: templates.c writes the code that loads the frame, and each argument, into rsi. The
+     * routine sets rdi to the slot, and rcx to what makes the slot whole.
+     */
+    "	template event\n"
+    "	mov	$HOLE, %edi\n"
+    "		hole POINT\n"
+    "	template event_load\n"
+    "	.skip	KEY_BYTES\n"
+    "	call	HOLE + .\n"
+    "		hole TO_EVENT\n"
+
+    "	template arg\n"
+    "	template arg_load\n"
+    "	.skip	KEY_BYTES\n"
+    "	mov	%rsi, HOLE(%rdi)\n"
+    "		hole ARG_OFF\n"
+
+    "	template commit\n"
+    "	mov	%rcx, (%rdi)\n"
 
     "	template leave\n"
     "	pop	%rdi\n"				/* drop the time */
@@ -951,6 +1019,57 @@ asm("	template routine_fiber_stop\n"
     ".Lkey_orphan:\n"
     "	lock incq ORPHAN_STOPS(%rdi)\n"
     "	leave_key\n");
+
+/*
+ * Write the event of point edi, whose frame is rsi, except its arguments and its sequence: see
+ * rings.h. Set rdi to the slot and rcx to the sequence. Changes rax, rdx, rsi.
+ */
+asm("	template routine_fiber_event\n"
+    "	fiber_key_to_rsi\n"
+
+    "	template routine_event\n"
+    "	mov	%fs:HOLE, %eax\n"
+    "		hole RING_HINT\n"
+    "	and	$HOLE, %eax\n"
+    "		hole RING_MASK\n"
+    "	imul	$HOLE, %rax, %rdx\n"
+    "		hole RING_BYTES\n"
+    "	lea	HOLE(%rip), %rax\n"
+    "		hole TO_RINGS\n"
+    "	add	%rdx, %rax\n"			/* the ring */
+    "	mov	RING_HEAD(%rax), %rcx\n"
+    "	sub	RING_TAIL(%rax), %rcx\n"
+    "	cmp	$HOLE, %rcx\n"
+    "		hole RING_FULL\n"
+    "	jae	.Levent_lost\n"
+    "	mov	$1, %ecx\n"
+    "	lock xadd %rcx, RING_HEAD(%rax)\n"	/* the position */
+    "	mov	%ecx, %edx\n"
+    "	and	$HOLE, %edx\n"
+    "		hole RING_SLOT_MASK\n"
+    "	imul	$HOLE, %rdx, %rdx\n"
+    "		hole RING_SLOT_BYTES\n"
+    "	lea	RING_HEAD_BYTES(%rax,%rdx), %rax\n" /* the slot */
+    "	inc	%rcx\n"
+    ".Levent_fill:\n"
+    "	mov	%rsi, EVENT_FRAME(%rax)\n"
+    "	mov	%edi, EVENT_POINT(%rax)\n"
+    "	mov	%rax, %rdi\n"
+    "	mov	%fs:HOLE, %eax\n"
+    "		hole TID\n"
+    "	mov	%eax, EVENT_TID(%rdi)\n"
+    "	rdtsc\n"
+    "	shl	$32, %rdx\n"
+    "	or	%rdx, %rax\n"
+    "	mov	%rax, EVENT_TICKS(%rdi)\n"
+    "	ret\n"
+
+    ".Levent_lost:\n"
+    "	lock incq RING_LOST(%rax)\n"
+    "	lea	HOLE(%rax), %rax\n"
+    "		hole TRASH_OFF\n"
+    "	xor	%ecx, %ecx\n"
+    "	jmp	.Levent_fill\n");
 
 /*
  * Set the carry flag if the page below the page of rsp is not mapped: the program, and not the

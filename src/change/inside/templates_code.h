@@ -32,6 +32,18 @@
  *	TOTALS_MASK	pairs_n_totals() - 1
  *	N_BUCKETS	the number of buckets of a pair by key
  *	KEYS_OFF, PIDS_OFF	offsets of entries and pids of a pair by key, from its area
+ *	TO_EVENT	the routine that writes an event
+ *	POINT		inside_event.point
+ *	ARG_OFF		offset of an argument from the event's slot
+ *	TO_RINGS	the first ring
+ *	TO_WITHOUT_STACK	rings_shared.without_stack
+ *	RING_HINT	the number of the CPU, or the thread's id, from the FS base
+ *	RING_MASK	n_rings - 1
+ *	RING_BYTES	rings_stride()
+ *	RING_FULL	ring_slots - RINGS_SPARE
+ *	RING_SLOT_MASK	ring_slots - 1
+ *	RING_SLOT_BYTES	slot_bytes
+ *	TRASH_OFF	offset of the slot behind the last one, from the ring
  */
 #define TEMPLATE_HOLES(X)                                                                          \
 	X(TO_COUNTER, 0)                                                                           \
@@ -62,7 +74,19 @@
 	X(KEYS_OFF, 25)                                                                            \
 	X(PIDS_OFF, 26)                                                                            \
 	X(TO_WINDOW_ROOM, 27)                                                                      \
-	X(TOTALS_MASK, 28)
+	X(TOTALS_MASK, 28)                                                                         \
+	X(TO_EVENT, 29)                                                                            \
+	X(POINT, 30)                                                                               \
+	X(ARG_OFF, 31)                                                                             \
+	X(TO_RINGS, 32)                                                                            \
+	X(TO_WITHOUT_STACK, 33)                                                                    \
+	X(RING_HINT, 34)                                                                           \
+	X(RING_MASK, 35)                                                                           \
+	X(RING_BYTES, 36)                                                                          \
+	X(RING_FULL, 37)                                                                           \
+	X(RING_SLOT_MASK, 38)                                                                      \
+	X(RING_SLOT_BYTES, 39)                                                                     \
+	X(TRASH_OFF, 40)
 
 #define TEMPLATE_HOLE(name, number) HOLE_##name = (number),
 enum { TEMPLATE_HOLES(TEMPLATE_HOLE) N_HOLES };
@@ -82,20 +106,23 @@ enum { TEMPLATES_KEY_BYTES = 10 };
 
 /*
  * The templates. Each ends where the next one begins. The names that begin with count_cpu_,
- * window_cpu_, key_start_ or key_stop_ are places in these templates.
+ * window_cpu_, key_start_, key_stop_ or event_ are places in these templates.
  */
 extern const uint8_t templates_text[], templates_count[], templates_count_cpu[],
 	templates_count_cpu_moved[], templates_count_cpu_entry[], templates_count_cpu_sequence[],
 	templates_count_cpu_sequence_end[], templates_window_cpu[], templates_window_cpu_moved[],
 	templates_window_cpu_entry[], templates_window_cpu_sequence[],
 	templates_window_cpu_sequence_end[], templates_gate[], templates_room[],
-	templates_window_room[], templates_window_gap[], templates_enter[], templates_enter_stop[],
-	templates_start[], templates_stop[], templates_key_start[], templates_key_start_load[],
-	templates_key_stop[], templates_key_stop_load[], templates_leave[],
-	templates_window_leave[], templates_routine_start[], templates_routine_reject[],
-	templates_routine_stop[], templates_routine_fiber_start[], templates_routine_key_start[],
+	templates_window_room[], templates_event_room[], templates_window_event_room[],
+	templates_window_gap[], templates_enter[], templates_enter_stop[], templates_start[],
+	templates_stop[], templates_key_start[], templates_key_start_load[], templates_key_stop[],
+	templates_key_stop_load[], templates_event[], templates_event_load[], templates_arg[],
+	templates_arg_load[], templates_commit[], templates_leave[], templates_window_leave[],
+	templates_routine_start[], templates_routine_reject[], templates_routine_stop[],
+	templates_routine_fiber_start[], templates_routine_key_start[],
 	templates_routine_fiber_reject[], templates_routine_key_reject[],
-	templates_routine_fiber_stop[], templates_routine_key_stop[], templates_routine_room[],
+	templates_routine_fiber_stop[], templates_routine_key_stop[],
+	templates_routine_fiber_event[], templates_routine_event[], templates_routine_room[],
 	templates_routine_window_room[], templates_end[];
 
 #endif

@@ -368,10 +368,11 @@ const char *measure_request_needs_bpf(const struct measure_request *request)
 		bool is_asked;
 		const char *name;
 	} needs[] = {
+		{ request->filter && request->event_bytes, "--filter" },
 		{ request->hist, "--hist" },
 		{ request->by, "--by" },
-		{ request->printed.n, "--print" },
-		{ request->has_slower, "--slower" },
+		{ request->printed.n && !request->event_bytes, "--print" },
+		{ request->has_slower && !request->event_bytes, "--slower" },
 		{ request->stack_depth, "--stack" },
 		{ request->is_outermost, "--outermost" },
 		{ request->split == OCP_BY_THREAD, "--by-thread" },

@@ -81,6 +81,11 @@ struct measure_request {
 	 * caller; NULL: none.
 	 */
 	const struct line_spans *spans;
+	/*
+	 * Each hit and pair is reported by the engine `inside`, too: the memory for events that it
+	 * may use in each process. 0: only the BPF engine reports them.
+	 */
+	size_t event_bytes;
 	bool children;
 	double budget;	    /* the limit of the cost, as a share of one core; 0: not given */
 	bool has_no_budget; /* the user has given `none` as the limit */

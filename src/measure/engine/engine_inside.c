@@ -18,9 +18,10 @@
 #include "base/array.h"
 #include "base/plural.h"
 #include "base/populate.h"
-#include "change/inside/own_cost.h"
 #include "code/window.h"
+#include "measure/engine/event_matcher.h"
 #include "measure/engine/inside_filters.h"
+#include "measure/engine/file_mappings.h"
 #include "measure/engine/inside_meta.h"
 #include "measure/engine/shared_windows.h"
 #include "look/find.h"
@@ -57,6 +58,8 @@ struct inside_process {
 	uint32_t n_probes; /* all numbers in `probes` are below this */
 	char comm[16];
 	size_t n_sites, n_pairs;
+	/* reads the events of the process; NULL: it writes none, and counts its pairs itself */
+	struct event_matcher *events;
 	pid_t pid;
 	uint64_t start_time;
 	struct stat exe;
@@ -70,6 +73,7 @@ struct engine {
 	struct engine_role *roles; /* a copy of the roles in the spec */
 	size_t n_pairs, max_sites;
 	struct filter filter; /* n_ops 0: there is none */
+	struct tracee *held;  /* see engine_spec; valid until after the attach */
 	unsigned int depth;
 	bool by_process;		   /* also count hits by process and probe */
 	struct inside_process **processes; /* attached processes */
@@ -77,6 +81,12 @@ struct engine {
 	bool is_detached;
 	bool is_found; /* an earlier tool attached the processes */
 	bool is_kept;
+	/*
+	 * If hits and pairs are recorded: what the events of each site mean, by the number of the
+	 * site, and the size of the rings in each process. Otherwise NULL.
+	 */
+	struct event_point *points;
+	size_t event_bytes;
 	struct inside_meta meta; /* the name and text to store in each process at the attach */
 };
 
@@ -87,7 +97,10 @@ struct sites_to_count {
 	struct inside_role *roles;
 	size_t n_roles;
 	struct inside_filters filters;
-	struct memory *memory; /* of the process */
+	struct inside_event *events;  /* as many as sites; NULL: the sites write no events */
+	uint32_t event_args;	      /* the largest number of arguments of an event */
+	struct memory *memory;	      /* of the process */
+	struct memory_copies windows; /* the present bytes of the windows of a file */
 	/*
 	 * functions and lines that are left out, because a window is not in memory as in the file
 	 */
@@ -102,7 +115,9 @@ const char *engine_inside_cannot(const struct engine_spec *spec)
 		return "histograms of arguments";
 	if (spec->by.is_on)
 		return "groups by an argument";
-	if (spec->request.printed.n || spec->request.has_slower)
+	if (spec->filter && spec->request.event_bytes)
+		return "filtered single hits";
+	if ((spec->request.printed.n || spec->request.has_slower) && !spec->request.event_bytes)
 		return "single hits";
 	if (spec->request.split == OCP_BY_THREAD)
 		return "counts by thread";
@@ -132,7 +147,12 @@ static int open_engine(struct ocp_ctx *ctx, const struct engine_spec *spec, stru
 		.depth = spec->request.depth,
 		.by_process = spec->request.split == OCP_BY_PROCESS,
 	};
-	if (!engine->roles) {
+	if (spec->request.event_bytes) {
+		engine->event_bytes = spec->request.event_bytes;
+		engine->points = calloc(spec->max_sites + 1, sizeof(*engine->points));
+	}
+	if (!engine->roles || (engine->event_bytes && !engine->points)) {
+		free(engine->roles);
 		free(engine);
 		return ctx_no_memory(ctx);
 	}
@@ -140,6 +160,7 @@ static int open_engine(struct ocp_ctx *ctx, const struct engine_spec *spec, stru
 		engine->roles[i] = spec->roles[i];
 	if (spec->filter)
 		engine->filter = *spec->filter;
+	engine->held = spec->held;
 	*out = engine;
 	return 0;
 }
@@ -151,69 +172,11 @@ static void inside_process_close(struct inside_process *process)
 {
 	if (!process)
 		return;
+	event_matcher_free(process->events);
 	inside_close(process->inside);
 	free(process->numbers);
 	free(process->probes);
 	free(process);
-}
-
-/* A file, and its mappings in a process. */
-struct file_mappings {
-	pid_t pid;
-	struct stat stat;
-	struct mapping *mappings;
-	size_t n;
-};
-
-/*
- * Return true if M maps FILE. Compare only the inodes, because on overlayfs and btrfs, the device
- * of a mapping differs from the device of its file. In addition, if a file exists at the path of
- * the mapping, it must be FILE.
- */
-static bool is_of_file(const struct file_mappings *file, const struct mapping *m)
-{
-	char path[PATH_MAX + PROC_PATH_BYTES];
-	struct stat st;
-
-	if (m->inode != file->stat.st_ino)
-		return false;
-	snprintf(path, sizeof(path), "/proc/%d/root%s", (int)file->pid, m->path);
-	return stat(path, &st) != 0 ||
-	       (st.st_ino == file->stat.st_ino && st.st_dev == file->stat.st_dev);
-}
-
-static int find_mappings(struct inside_process *process, const struct maps *maps,
-			 struct file_mappings *file)
-{
-	file->mappings = calloc(maps->n + 1, sizeof(*file->mappings));
-	if (!file->mappings)
-		return ctx_no_memory(process->ctx);
-	for (size_t i = 0; i < maps->n; i++)
-		if (is_of_file(file, &maps->mappings[i]))
-			file->mappings[file->n++] = maps->mappings[i];
-	return 0;
-}
-
-/*
- * Set *ADDR to the address at which the process has mapped the byte at OFF of FILE: in an
- * executable mapping if EXECUTABLE, otherwise in a writable one. Return the number of such
- * mappings.
- */
-static size_t find_mapped_address(const struct file_mappings *file, uint64_t off, bool executable,
-				  uint64_t *addr)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < file->n; i++) {
-		const struct mapping *m = &file->mappings[i];
-
-		if ((executable ? m->executable : m->writable) && off >= m->off &&
-		    off - m->off < m->end - m->start) {
-			*addr = m->start + (off - m->off);
-			n++;
-		}
-	}
-	return n;
 }
 
 static void note_probe(struct inside_process *process, const struct engine_site *site)
@@ -238,6 +201,36 @@ static bool find_key(const struct engine_file *file, const struct engine_site *s
 	return true;
 }
 
+/* Report that a site of FILE has a key that cannot be read. Return -ENOTSUP. */
+static int no_place_of_key(const struct inside_process *process, const struct engine_file *file)
+{
+	return ctx_error(process->ctx, -ENOTSUP,
+			 "pid %d: a site of %s has the key neither in a register nor on the "
+			 "stack, where the engine `inside` reads it",
+			 (int)process->pid, file->name);
+}
+
+/* Let site number I of FILE write events, if its hits are of any use. */
+static int add_event(const struct inside_process *process, const struct engine_file *file, size_t i,
+		     struct sites_to_count *sites)
+{
+	const struct engine_site *site = &file->sites[i];
+	const uint32_t number = (uint32_t)(file->first_site + i);
+	struct inside_event *event = &sites->events[process->n_sites - 1];
+
+	if (!event_point_make(site, &sites->engine->roles[site->first_role],
+			      file->args ? &file->args[site->args] : NULL,
+			      &sites->engine->points[number], event))
+		return no_place_of_key(process, file);
+	event->point = number;
+	sites->sites[process->n_sites - 1].n_roles = site->n_roles || site->is_printed;
+	if (site->n_roles || site->is_printed)
+		sites->roles[sites->n_roles++] = (struct inside_role){ .event = event };
+	if (event->n_args > sites->event_args)
+		sites->event_args = event->n_args;
+	return 0;
+}
+
 /* Add the roles of SITE to SITES, each with the place of its key. */
 static int add_roles(struct inside_process *process, const struct engine_file *file,
 		     const struct engine_site *site, struct sites_to_count *sites)
@@ -252,10 +245,7 @@ static int add_roles(struct inside_process *process, const struct engine_file *f
 						 .is_stop = role->is_stop,
 						 .is_keyed = role->is_keyed || role->is_frame };
 		if (roles[i].is_keyed && !find_key(file, site, role, &roles[i].key))
-			return ctx_error(process->ctx, -ENOTSUP,
-					 "pid %d: a site of %s has the key neither in a register "
-					 "nor on the stack, where the engine `inside` reads it",
-					 (int)process->pid, file->name);
+			return no_place_of_key(process, file);
 	}
 	return 0;
 }
@@ -266,7 +256,7 @@ static bool has_changed(const struct sites_to_count *sites, uint64_t addr, const
 	uint8_t now[WINDOW_MAX_BYTES];
 
 	return site->n_window > sizeof(now) ||
-	       !memory_try_read(sites->memory, addr, now, site->n_window) ||
+	       !memory_copies_get(sites->memory, &sites->windows, addr, now, site->n_window) ||
 	       memcmp(now, site->window, site->n_window) != 0;
 }
 
@@ -279,10 +269,10 @@ static int add_counted_site(struct inside_process *process, const struct file_ma
 	const uint8_t *window = site->site ? site->site->window : NULL;
 	const struct inside_filter *filter = NULL;
 	uint64_t addr = 0, semaphore = 0;
-	const size_t n = find_mapped_address(mapped, site->nop_off, true, &addr);
+	const size_t n = file_mappings_address(mapped, site->nop_off, true, &addr);
 	const bool has_semaphore =
 		site->ref_ctr_off &&
-		find_mapped_address(mapped, site->ref_ctr_off, false, &semaphore) == 1;
+		file_mappings_address(mapped, site->ref_ctr_off, false, &semaphore) == 1;
 
 	if (n != 1)
 		return ctx_error(
@@ -324,7 +314,8 @@ static int add_counted_site(struct inside_process *process, const struct file_ma
 		.site = (uint32_t)process->n_sites,
 	};
 	process->n_sites++;
-	return add_roles(process, file, site, sites);
+	return sites->events ? add_event(process, file, i, sites)
+			     : add_roles(process, file, site, sites);
 }
 
 /*
@@ -360,6 +351,28 @@ static size_t end_of_probe(const struct engine_file *file, size_t i)
 	return i;
 }
 
+/*
+ * Copy the present bytes of the windows of FILE at once. If that fails, they are read one by one.
+ */
+static void copy_windows(const struct file_mappings *mapped, const struct engine_file *file,
+			 struct sites_to_count *sites)
+{
+	struct memory_piece *pieces = calloc(file->n_sites + 1, sizeof(*pieces));
+	size_t n = 0;
+
+	for (size_t i = 0; pieces && i < file->n_sites; i++) {
+		const struct engine_site *site = &file->sites[i];
+		struct memory_piece *piece = &pieces[n];
+
+		if (!site->site || !site->site->window || site->is_off)
+			continue;
+		piece->bytes = (uint16_t)site->site->n_window;
+		n += file_mappings_address(mapped, site->nop_off, true, &piece->addr) == 1;
+	}
+	if (pieces)
+		memory_copies_read(sites->memory, pieces, n, &sites->windows);
+}
+
 static int add_file_sites(struct inside_process *process, const struct maps *maps,
 			  const struct engine_file *file, struct sites_to_count *sites)
 {
@@ -369,11 +382,14 @@ static int add_file_sites(struct inside_process *process, const struct maps *map
 	if (file->n_sites && stat(file->path, &mapped.stat) != 0)
 		return ctx_error(process->ctx, -errno, "%s: %s", file->name, strerror(errno));
 	if (file->n_sites)
-		err = find_mappings(process, maps, &mapped);
+		err = file_mappings_find(process->ctx, maps, &mapped);
+	if (!err && file->n_sites)
+		copy_windows(&mapped, file, sites);
 	for (size_t i = 0, end; !err && i < file->n_sites; i = end) {
 		end = end_of_probe(file, i);
 		err = add_probe_sites(process, &mapped, file, i, end, sites);
 	}
+	memory_copies_free(&sites->windows);
 	free(mapped.mappings);
 	return err;
 }
@@ -446,11 +462,14 @@ static int attach_sites(struct inside_process *process, const struct sites_to_co
 {
 	const struct engine *engine = sites->engine;
 	struct inside_spec spec = {
+		.held = engine->held,
 		.sites = sites->sites,
 		.n_sites = process->n_sites,
-		.n_pairs = engine->n_pairs,
+		.n_pairs = process->n_pairs,
 		.depth = engine->depth,
 		.max_threads = MAX_THREADS,
+		.event_bytes = engine->event_bytes,
+		.event_args = sites->event_args,
 	};
 	struct inside_meta meta = engine->meta;
 	struct inside_meta_head head;
@@ -479,13 +498,16 @@ static int allocate_sites(struct inside_process *process, const struct engine_fi
 
 	for (size_t i = 0; i < n; i++)
 		for (size_t j = 0; j < files[i].n_sites; j++)
-			n_roles += files[i].sites[j].n_roles;
+			n_roles += files[i].sites[j].n_roles + 1;
 	sites->sites = populated_calloc(engine->max_sites + 1, sizeof(*sites->sites));
 	sites->roles = calloc(n_roles + 1, sizeof(*sites->roles));
 	process->numbers = calloc(engine->max_sites + 1, sizeof(*process->numbers));
+	if (engine->points)
+		sites->events = calloc(engine->max_sites + 1, sizeof(*sites->events));
 	if (engine->by_process)
 		process->probes = calloc(engine->max_sites + 1, sizeof(*process->probes));
 	return sites->sites && sites->roles && process->numbers &&
+			       (sites->events || !engine->points) &&
 			       (process->probes || !engine->by_process)
 		       ? 0
 		       : ctx_no_memory(process->ctx);
@@ -565,6 +587,7 @@ static int attach_counters(struct inside_process *process, const struct engine *
 	inside_filters_free(&sites.filters);
 	free(sites.sites);
 	free(sites.roles);
+	free(sites.events);
 	return err;
 }
 
@@ -584,8 +607,13 @@ static int inside_process_attach(const struct engine *engine, pid_t pid,
 		return ctx_no_memory(engine->ctx);
 	process->ctx = engine->ctx;
 	process->pid = pid;
-	process->n_pairs = engine->n_pairs;
+	/* The pairs of a process that writes events are matched when its events are read. */
+	process->n_pairs = engine->points ? 0 : engine->n_pairs;
 	err = attach_counters(process, engine, files, n);
+	if (!err && engine->points)
+		err = event_matcher_new(engine->ctx, engine->roles, engine->n_pairs, engine->depth,
+					engine->points, engine->max_sites, process->inside, pid,
+					&process->events);
 	if (err)
 		inside_process_close(process);
 	else
@@ -753,6 +781,8 @@ static int inside_process_add(struct inside_process *process, struct engine_read
 	add_filtered(process, &filtered, reading);
 	for (size_t i = 0; !err && i < process->n_numbers; i++)
 		reading->hits[process->numbers[i].number] += hits[process->numbers[i].site];
+	if (!err && process->events)
+		event_matcher_read(process->events, reading);
 	for (size_t i = 0; !err && !reading->only_hits && i < process->n_pairs; i++)
 		add_pair_counts(&pairs[i], &reading->pairs[i], reading->pair_buckets[i]);
 	if (!err && reading->only_hits)
@@ -1026,6 +1056,25 @@ static int read_engine(struct engine *engine, struct engine_reading *reading)
 	return err;
 }
 
+static int print_events(struct engine *engine, bool all, engine_print_fn fn, void *data)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && engine->points && i < engine->n_processes; i++)
+		err = event_matcher_print(engine->processes[i]->events, all, fn, data);
+	return err;
+}
+
+static int read_open_events(struct engine *engine, struct engine_opens *opens)
+{
+	int err = 0;
+
+	*opens = (struct engine_opens){ 0 };
+	for (size_t i = 0; !err && engine->points && i < engine->n_processes; i++)
+		err = event_matcher_read_open(engine->processes[i]->events, opens);
+	return err;
+}
+
 static int detach(struct engine *engine)
 {
 	int err = engine->is_detached
@@ -1046,6 +1095,7 @@ static void close_engine(struct engine *engine)
 	close_processes(engine);
 	free(engine->processes);
 	free(engine->meta.text);
+	free(engine->points);
 	free(engine->roles);
 	free(engine);
 }
@@ -1099,36 +1149,6 @@ static int check_inside_engine(struct ocp_ctx *ctx)
 	return 0;
 }
 
-/*
- * Measure counting and timing separately, because counting costs only a tenth of timing. Measure
- * timing by key if a pair is matched by key or by frame, because this costs more than timing by
- * thread. A window costs less than a site; if there are both, use the cost of a site for all.
- */
-static int costs(struct ocp_ctx *ctx, const struct engine_spec *spec, struct ocp_costs *costs)
-{
-	struct own_cost counting, timing = { 0 };
-	size_t n_comparisons = 0;
-	bool by_key = false;
-	int err;
-
-	for (__u32 i = 0; spec->filter && i < spec->filter->n_ops; i++)
-		n_comparisons += spec->filter->ops[i].kind == FILTER_NUMBER;
-	err = own_cost_measure(ctx,
-			       spec->only_windows ? OWN_COST_COUNTING_WINDOWS : OWN_COST_COUNTING,
-			       0, n_comparisons, &counting);
-
-	for (size_t i = 0; i < spec->n_roles; i++)
-		by_key |= spec->roles[i].is_keyed ||
-			  (spec->roles[i].is_frame && !spec->times_only_phases);
-	if (!err && spec->request.n_pairs)
-		err = own_cost_measure(ctx, by_key ? OWN_COST_TIMING_BY_KEY : OWN_COST_TIMING,
-				       spec->request.depth, n_comparisons, &timing);
-	*costs = (struct ocp_costs){ .cost_per_hit_ns = counting.hit_ns,
-				     .cost_per_paired_hit_ns = timing.hit_ns,
-				     .empty_pair_ns = timing.empty_pair_ns };
-	return err;
-}
-
 static int switch_sites(struct engine *engine, const struct engine_file *file)
 {
 	return ctx_error(engine->ctx, -ENOTSUP,
@@ -1162,7 +1182,7 @@ static int forget_keys(struct engine *engine, engine_ended_fn has_ended, void *d
 
 const struct engine_ops engine_inside = {
 	.name = "inside",
-	.costs = costs,
+	.costs = inside_costs,
 	.check = check_inside_engine,
 	.open = open_engine,
 	.attach = attach_all_files,
@@ -1171,6 +1191,8 @@ const struct engine_ops engine_inside = {
 	.unlist = unlist,
 	.read = read_engine,
 	.forget = forget_keys,
+	.print = print_events,
+	.read_open = read_open_events,
 	.detach = detach,
 	.close = close_engine,
 	.describe = describe_counters,

@@ -27,6 +27,9 @@ int engine_inside_new_found(struct ocp_ctx *ctx, struct engine **out);
 int engine_inside_add_found(struct engine *engine, pid_t pid, struct inside *inside,
 			    struct inside_number *numbers, size_t n);
 
+/* inside_costs.c: see engine_ops.costs. */
+int inside_costs(struct ocp_ctx *ctx, const struct engine_spec *spec, struct ocp_costs *costs);
+
 /* Return how many processes were attached. */
 size_t engine_inside_n_processes(const struct engine *engine);
 /* Return true if PID, a measured process or a child forked from one, counts for ENGINE now. */
