@@ -15,8 +15,8 @@
 enum program_kind process_kind(struct ocp_ctx *ctx, pid_t pid, enum program_kind unknown);
 
 /*
- * Return 0 if PID runs native OCaml code, or cannot be read. Otherwise return -ENODATA, with a message that
- * says what PID runs, and a hint.
+ * Return 0 if PID runs native OCaml code, or cannot be read. Otherwise return -ENODATA, with a
+ * message that says what PID runs, and a hint.
  */
 int process_need_native(struct ocp_ctx *ctx, pid_t pid);
 

@@ -7,8 +7,9 @@
 #include "base/array.h"
 
 /*
- * bpf/measure.bpf.c begins or ends a slice before it records the hit, and reads the time for both.
- * So the hit of a start is within the slice, and the hit of a stop has a time just after it.
+ * The engine `inside` gives a slice and its hits the same times. bpf/measure.bpf.c begins or ends a
+ * slice before it records the hit, and reads the time for both: the hit of a start is within the
+ * slice, and the hit of a stop has a time just after it.
  */
 enum { MOST_APART_NS = 10 * 1000 * 1000 };
 
@@ -119,6 +120,8 @@ static size_t end_of_request(const struct keyed *list, size_t n, size_t at,
 
 	while (end < n && list[end].ns <= end_ns)
 		end++;
+	if (list[end - 1].ns == end_ns && is_stop_of(list[end - 1].name, request->name))
+		return end;
 	if (end < n && list[end].ns - end_ns <= MOST_APART_NS &&
 	    is_stop_of(list[end].name, request->name))
 		end++;

@@ -198,6 +198,7 @@ def flows():
     request(70, 80, id=7)
     hit(b, "start", 70, id=7)  # at the same time as its slice
     hit(a, "stop", 80, id=7)
+    hit(b, "stop", 81, id=7)  # of no request: this one has ended
     # The same value in another process, of another key, and of another type.
     hit(other, "middle", 25, id=7)
     hit(a, "middle", 25, rid=7)
