@@ -46,6 +46,7 @@ const char *const fact_functions[N_FACT_FUNCTIONS] = {
 	[FACTS_OF_OLD_SAMPLE] = "caml_collect_gc_stats_sample",
 	[FACTS_OF_CALLBACK] = "caml_callback_exn",
 	[FACTS_OF_DOMAIN_ID] = "caml_ml_domain_id",
+	[FACTS_OF_STACK] = "caml_try_realloc_stack",
 };
 
 /* For each fact, its name in the runtime and the function that shows the fact. */
@@ -67,6 +68,8 @@ static const struct {
 	[FACT_ID] = { "id", FACTS_OF_SAMPLE },
 	[FACT_UNIQUE_ID] = { "unique_id", FACTS_OF_SAMPLE },
 	[FACT_STACK_HANDLER] = { "handler", FACTS_OF_CALLBACK },
+	[FACT_STACK_ID] = { "the id of a stack", FACTS_OF_STACK },
+	[FACT_HANDLER_PARENT] = { "parent", FACTS_OF_CALLBACK },
 	[FACT_HEAP_OWNER] = { "owner", FACTS_OF_HEAP_SIZE },
 	[FACT_SLOT_UNIQUE_ID] = { "interruptor.unique_id", FACTS_OF_DOMAIN_ID },
 };
@@ -464,6 +467,7 @@ static void learn_callback(struct fact_learner *l)
 {
 	const struct code_words *words = &l->words;
 	const struct word_use *stack = NULL, *handler = NULL;
+	unsigned int parent = 0;
 
 	look_at(l, FACTS_OF_CALLBACK);
 	for (size_t i = 0; i < words->n && !handler; i++) {
@@ -475,6 +479,30 @@ static void learn_callback(struct fact_learner *l)
 	}
 	set_fact(l, FACT_CURRENT_STACK, handler ? stack->off : 0);
 	set_fact(l, FACT_STACK_HANDLER, handler ? handler->off : 0);
+	for (size_t i = 0; i < words->n && handler && !parent; i++)
+		if (reads(&words->uses[i], handler->value, 8))
+			parent = words->uses[i].off;
+	set_fact(l, FACT_HANDLER_PARENT, parent);
+}
+
+/*
+ * caml_try_realloc_stack copies the current stack to a larger one with the same id. Of the stack it
+ * reads the stack pointer, which is the first member, the handler, and the id.
+ */
+static void learn_stack(struct fact_learner *l)
+{
+	const unsigned int current = l->facts->at[FACT_CURRENT_STACK];
+	const unsigned int handler = l->facts->at[FACT_STACK_HANDLER];
+	const struct code_words *words = &l->words;
+	unsigned int id = 0;
+
+	look_at(l, FACTS_OF_STACK);
+	for (size_t i = 0; i < words->n && current && !id; i++)
+		if (words->uses[i].base == STATE_VALUE && words->uses[i].off == current &&
+		    words->uses[i].use == INSN_MEMORY_LOAD &&
+		    reads_word(words, words->uses[i].value, handler))
+			id = only_other(words, words->uses[i].value, 8, &handler, 1);
+	set_fact(l, FACT_STACK_ID, id);
 }
 
 int runtime_facts_learn(struct ocp_ctx *ctx, const struct fact_code code[N_FACT_FUNCTIONS],
@@ -495,6 +523,7 @@ int runtime_facts_learn(struct ocp_ctx *ctx, const struct fact_code code[N_FACT_
 	learn_heap(l);
 	learn_domain(l);
 	learn_callback(l);
+	learn_stack(l);
 	insn_decoder_free(&l->decoder);
 	free(l);
 	return 0;

@@ -26,7 +26,9 @@ enum runtime_fact {
 	FACT_SHARED_HEAP,
 	FACT_ID,
 	FACT_UNIQUE_ID,
-	FACT_STACK_HANDLER, /* `handler` in struct stack_info (caml/fiber.h) */
+	FACT_STACK_HANDLER,  /* `handler` in struct stack_info (caml/fiber.h) */
+	FACT_STACK_ID,	     /* `id` in struct stack_info */
+	FACT_HANDLER_PARENT, /* `parent` in struct stack_handler */
 	/* `owner` in struct caml_heap_state (shared_heap.c); the statistics follow this member */
 	FACT_HEAP_OWNER,
 	FACT_SLOT_UNIQUE_ID, /* the number of the domain in struct dom_internal (domain.c) */
@@ -34,13 +36,16 @@ enum runtime_fact {
 };
 
 /*
- * The values of some facts that are constants in code for the kernel: bpf/measure_frames.bpf.h, the
- * scripts for bpftrace, and has_run_out() in bpf/profile.bpf.c. If the runtime of a program has
- * other offsets, the tool refuses to time OCaml functions and to sample allocation in it.
+ * The values of some facts that are constants in code for the kernel (bpf/measure_frames.bpf.h, the
+ * scripts for bpftrace, has_run_out() in bpf/profile.bpf.c) and in code that runs in processes. If
+ * the runtime of a program has other offsets, or does not show them, the tool refuses to time OCaml
+ * functions and to sample allocation in it.
  */
 enum {
 	KERNEL_CURRENT_STACK = 40,
 	KERNEL_STACK_HANDLER = 16,
+	KERNEL_STACK_ID = 48,
+	KERNEL_HANDLER_PARENT = 24,
 	KERNEL_YOUNG_PTR = 8,
 	KERNEL_YOUNG_TRIGGER = 32,
 };
@@ -69,6 +74,7 @@ enum {
 	FACTS_OF_OLD_SAMPLE, /* the name of the same function in 5.1 */
 	FACTS_OF_CALLBACK,
 	FACTS_OF_DOMAIN_ID,
+	FACTS_OF_STACK,
 	N_FACT_FUNCTIONS
 };
 

@@ -592,6 +592,7 @@ static int open_engine(struct ocp_meter *meter)
 	meter->spec = (struct engine_spec){
 		.max_sites = meter->table.n_sites + meter->table.n_sites / 4 + SPARE_SITES,
 		.request = meter->request,
+		.held = meter->n_procs == 1 ? meter->procs[0]->held : NULL,
 		.can_switch = true,
 		.domains = meter->domains,
 		.max_keys = MAX_KEYS,

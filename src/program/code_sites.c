@@ -38,6 +38,33 @@ struct spot {
 /* ---- opening -------------------------------------------------------------------------------- */
 
 /*
+ * Return why the frames of OCaml functions cannot be told from each other in a program with these
+ * FACTS, as the end of a message; NULL if they can.
+ */
+static const char *find_stack_fault(const uint16_t *facts)
+{
+	static const struct {
+		enum runtime_fact fact;
+		uint16_t at;
+	} needed[] = {
+		{ FACT_CURRENT_STACK, KERNEL_CURRENT_STACK },
+		{ FACT_STACK_HANDLER, KERNEL_STACK_HANDLER },
+		{ FACT_STACK_ID, KERNEL_STACK_ID },
+		{ FACT_HANDLER_PARENT, KERNEL_HANDLER_PARENT },
+	};
+	const char *fault = NULL;
+
+	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
+		if (!facts[needed[i].fact])
+			fault = "the code of its runtime does not show where the words of a stack "
+				"are";
+		else if (facts[needed[i].fact] != needed[i].at)
+			return "this OCaml keeps current_stack or words of a stack at other places";
+	}
+	return fault;
+}
+
+/*
  * Find out whether the code runs in OCaml 5, where OCaml functions have separate stacks. If the
  * file is a library or plugin without a runtime, decide by its functions.
  */
@@ -52,9 +79,8 @@ static void find_stacks(struct code_sites *sites, const struct functions *functi
 	}
 	facts = runtime.facts.at;
 	sites->has_ocaml_stacks = runtime.has_domains;
-	sites->has_other_stacks =
-		facts[FACT_CURRENT_STACK] && (facts[FACT_CURRENT_STACK] != KERNEL_CURRENT_STACK ||
-					      facts[FACT_STACK_HANDLER] != KERNEL_STACK_HANDLER);
+	if (runtime.has_domains)
+		sites->no_frames = find_stack_fault(facts);
 }
 
 int code_sites_open(struct ocp_ctx *ctx, struct elf_file *elf, const struct functions *functions,
@@ -252,9 +278,6 @@ static struct spot return_of(uint64_t va, enum code_cost cost)
 	};
 }
 
-/* Why calls cannot be timed if code_sites.has_other_stacks is set. */
-static const char other_stacks[] = "this OCaml keeps current_stack or its handler at other places";
-
 static int add_decoded(struct code_sites *sites, const struct function *function, uint32_t probe,
 		       const struct code_function *decoded, const struct code_needs *needs,
 		       char **why)
@@ -268,8 +291,8 @@ static int add_decoded(struct code_sites *sites, const struct function *function
 		return set_refusal(sites, "counted", fault, why);
 	if (needs->time && !is_c && decoded->no_time)
 		return set_refusal(sites, "timed", decoded->no_time, why);
-	if (needs->time && !is_c && sites->has_other_stacks)
-		return set_refusal(sites, "timed", other_stacks, why);
+	if (needs->time && !is_c && sites->no_frames)
+		return set_refusal(sites, "timed", sites->no_frames, why);
 	err = add_code_site(sites, probe, !is_c && sites->has_ocaml_stacks, &beginning);
 	if (err)
 		return err;
@@ -425,7 +448,7 @@ static const char *find_window_fault(const struct code_sites *sites,
 	*what = needs_time && !windows->no_count ? "timed inside" : "counted inside";
 	if (windows->no_count || !needs_time)
 		return windows->no_count;
-	return sites->has_other_stacks ? other_stacks : windows->no_time;
+	return sites->no_frames ? sites->no_frames : windows->no_time;
 }
 
 /*

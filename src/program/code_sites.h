@@ -35,7 +35,11 @@ struct code_sites {
 	uint64_t *entries;
 	size_t n_entries;
 	bool has_ocaml_stacks;
-	bool has_other_stacks; /* measure_frames.bpf.h does not know the layout of the stacks */
+	/*
+	 * why measure_frames.bpf.h cannot tell frames on the stacks of OCaml 5 from each other, as
+	 * the end of a message; NULL if it can
+	 */
+	const char *no_frames;
 	bool has_c_library; /* the file is the C library or the loader, or contains one of them */
 	struct site *sites;
 	size_t n;

@@ -37,6 +37,15 @@ static int order_of_numbers(int64_t a, int64_t b)
 	return (a > b) - (a < b);
 }
 
+/* The bits of a number: also those that are no number have an order. */
+static int64_t bits_of(double real)
+{
+	int64_t bits;
+
+	memcpy(&bits, &real, sizeof(bits));
+	return bits;
+}
+
 /* By process, key and value: 0 if A and B can belong to one request. */
 static int order_of_keys(const struct keyed *a, const struct keyed *b)
 {
@@ -49,7 +58,7 @@ static int order_of_keys(const struct keyed *a, const struct keyed *b)
 	if (!order && a->key.kind == TRACE_TEXT)
 		return strcmp(a->key.text, b->key.text);
 	if (!order && a->key.kind == TRACE_REAL)
-		return memcmp(&a->key.real, &b->key.real, sizeof(a->key.real));
+		return order_of_numbers(bits_of(a->key.real), bits_of(b->key.real));
 	return order ? order : order_of_numbers(a->key.number, b->key.number);
 }
 

@@ -27,8 +27,8 @@ struct hit_keys {
 };
 
 /*
- * Add HIT to TRACE. KEYS say which argument tells to which request it belongs. START_NS is the time of CLOCK_MONOTONIC at which the time of hits is 0. Returns
- * 0 or -ENOMEM.
+ * Add HIT to TRACE. KEYS say which argument tells to which request it belongs. START_NS is the time
+ * of CLOCK_MONOTONIC at which the time of hits is 0. Returns 0 or -ENOMEM.
  */
 int hit_events_add(struct trace *trace, const struct hit_keys *keys, int64_t start_ns,
 		   const struct ocp_hit *hit);

@@ -132,6 +132,8 @@ static bool make_argv(const struct recorders *all, struct flight *r,
 	/* Without a process, the recorder cannot find out what to record. */
 	if (program->exe && !program->request->n_pairs && !program->conditions->n)
 		add_argv(r, &is_short, "--print", ".*");
+	if (program->request->budget > 0)
+		add_option(r, &is_short, "--budget", "%g%%", 100 * program->request->budget);
 	for (size_t i = 0; i < program->conditions->n; i++)
 		add_argv(r, &is_short, "--when", program->conditions->list[i]);
 	add_argv(r, &is_short, "--last", is->last ? is->last : "10s");
@@ -195,11 +197,11 @@ static bool find_tool(char path[PATH_MAX])
 	slash = strrchr(path, '/');
 	if (!slash || slash - path + sizeof("/ocaml-probes") > PATH_MAX)
 		return false;
-	strcpy(slash, "/ocaml-probes");
+	snprintf(slash, sizeof("/ocaml-probes"), "/ocaml-probes");
 	return true;
 }
 
-/* In the child: become the recorder. It ends when the server ends, after it has written its file. */
+/* In the child: become the recorder. When the server ends, it writes what is planned and ends. */
 static void be_recorder(const struct flight *r, const char *tool, pid_t parent, int output_fd)
 {
 	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -419,7 +421,7 @@ static struct flight *find_recorder(const struct recorders *all, const struct fl
 
 int recorders_set(struct recorders *all, const struct recorded_program *programs, size_t n)
 {
-	struct flight **made = calloc(n + 1, sizeof(*made));
+	struct flight **made = calloc(n + 1, sizeof(struct flight *));
 	bool is_short = !made;
 
 	for (size_t i = 0; i < n && !is_short; i++)

@@ -313,7 +313,7 @@ void recordings_prune(struct recordings *r)
 	    (st.st_mtim.tv_sec == r->pruned.tv_sec && st.st_mtim.tv_nsec == r->pruned.tv_nsec) ||
 	    read_recordings(r, &list) != 0)
 		return;
-	/* The time of a directory has a resolution of some milliseconds: a file may come in the same. */
+	/* The time of a directory is coarse: another file may come at the same time. */
 	if (clock_ns(CLOCK_REALTIME) - 1000000000 > timespec_ns(&st.st_mtim))
 		r->pruned = st.st_mtim;
 	for (size_t i = 0; i < list.n; i++) {
@@ -519,7 +519,7 @@ static void answer_page(struct recordings *r, const struct client_request *reque
 
 /* ---- dumps ---------------------------------------------------------------------------------- */
 
-/* Order a file from the recorder whose files are called STEM. Return true if REPLY is the answer. */
+/* Order a file from the recorder of STEM. Return true if REPLY is the answer. */
 static bool order_dump(struct recordings *r, const char *stem, uint64_t id,
 		       struct http_reply *reply)
 {

@@ -92,7 +92,7 @@ static int watch_all(struct server *s, const struct config *config)
 	return err;
 }
 
-/* Set *IS to the settings of recorders: those of the options OWN, else of the FILE, else defaults. */
+/* Set *IS to the settings of recorders: of the options OWN, else of the FILE, else defaults. */
 static void find_record_settings(const struct serve_options *own,
 				 const struct record_settings *file, struct record_settings *is)
 {

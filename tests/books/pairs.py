@@ -5,6 +5,7 @@ import collections
 import datetime
 import math
 import re
+import statistics
 
 from said import at_most, between, figures, found, hits_by, holds, objects, same, text, total
 
@@ -258,15 +259,24 @@ def slow_call_text(lines, books):
 
 # ---- pauses -----------------------------------------------------------------------------------
 
+# What a uprobe takes.
+MOMENT_NS = 5000
+
 
 def pauses(totals, before, after, *limits):
     """pauses TOTALS BOOKS-BEFORE BOOKS-AFTER [PHASE=PERCENT...]: pauses of the collector against OCaml's events.
 
     The books are those of tests/ocaml/phases/events.ml, before and after the work. Numbers are equal for all phases, and
-    in each domain if TOTALS has domains; the sum of the times of each PHASE that is named within so many per cent."""
+    in each domain if TOTALS has domains. The sums of the times are within the bounds of the books, and the medians are those
+    of the books: a quantile of the tool is correct to one eighth. The sum of the times of each PHASE that is named differs
+    from the books by so many per cent at most."""
     limits = dict(limit.split("=") for limit in limits)
     first, last = phases(before), phases(after)
-    books = {key: [last[key][i] - first.get(key, [0, 0])[i] for i in (0, 1)] for key in last}
+    books, spans = {}, {}
+    for (name, domain), (*numbers, each) in last.items():
+        *old, each_old = first.get((name, domain), [0, 0, 0, 0, []])
+        books[name, domain] = [new - was for new, was in zip(numbers, old)]
+        spans.setdefault(name, []).extend(each[len(each_old):])
     t = total(totals)
     seen, told = set(), []
     for pair in t["pairs"] if "pairs" in t else t["pauses"]:
@@ -278,34 +288,41 @@ def pauses(totals, before, after, *limits):
         domains = {domain["domain"]: domain for domain in pair.get("domains", [])}
         if "domains" in pair:
             same(f"{name}: domains", sorted(domains), sorted(d for n, d in books if n == name and d is not None
-                                                            and books[n, d] != [0, 0]))
+                                                            and books[n, d][0]))
         for domain, measured in {None: pair, **domains}.items():
-            told.append(pause(name, domain, measured, books.get((name, domain), [0, 0]), limits.get(name)))
+            told.append(pause(name, domain, measured, books.get((name, domain), [0] * 4), limits.get(name)))
+        middle = statistics.median(spans[name])
+        if len(spans[name]) >= 20:
+            between(f"{name}: the median", 0.85 * middle - MOMENT_NS, pair["p50_ns"], 1.15 * middle + MOMENT_NS)
     same("phases", sorted(seen), sorted({name for name, _ in books}))
     holds(f"number of phases: {len(seen)}", len(seen) >= 3)
     return "\n".join(told)
 
 
 def phases(path):
-    """[SPANS, NANOSECONDS] by phase and domain; the sums have the domain None."""
+    """[SPANS, NANOSECONDS, AT-LEAST, AT-MOST, NANOSECONDS OF EACH] by phase and domain; the sums have the domain None, and
+    no list of each."""
     books = {}
     for line in text(path).splitlines():
-        name, domain, spans, ns = line.rsplit(maxsplit=3)
+        name, domain, *numbers, each = line.rsplit(maxsplit=6)
         holds(line, not name.startswith("lost"))
         for key in (name, None), (name, int(domain)):
-            book = books.setdefault(key, [0, 0])
-            book[0] += int(spans)
-            book[1] += int(ns)
+            book = books.setdefault(key, [0, 0, 0, 0, []])
+            for i, number in enumerate(numbers):
+                book[i] += int(number)
+        books[name, int(domain)][4] = [int(ns) for ns in each.split(",")]
     return books
 
 
 def pause(name, domain, measured, book, limit):
     what = name if domain is None else f"{name} of domain {domain}"
-    spans, ns = book
+    spans, ns, least, most = book
     error = 100 * (measured["sum_ns"] - ns) / ns if ns else 0
     same(f"{what}: count, starts, open, orphan stops", [measured[n] for n in ("count", "starts", "open", "orphan_stops")],
          [spans, spans, 0, 0])
-    told = f"{what}: {measured['count']} pauses of {spans}, {measured['sum_ns']} ns of {ns}, {error:+.2f} %"
+    told = f"{what}: {measured['count']} pauses of {spans}, {measured['sum_ns']} ns of {ns}, {least} to {most}, {error:+.2f} %"
+    # The clock of the engine `inside` is calibrated.
+    holds(f"time: {told}", 0.998 * least <= measured["sum_ns"] <= 1.002 * most)
     if limit is not None:
         holds(f"time: {told}", abs(error) <= float(limit))
     return told

@@ -16,6 +16,8 @@ check_slow_request() {
 	local file
 	file=$(sed -n 's/^(ui.perfetto.dev opens \(.*\), and sends it nowhere)$/\1/p' "$TMP/out")
 	"$ROOT/tests/record/read_perfetto" "$file" "$TMP/db"
+	finds -x "(the timeline of a slow request is in ${file%.pftrace}.html: a browser opens it)" "$TMP/out"
+	"$ROOT/tests/record/read_page" "${file%.pftrace}.html" "$TMP/page"
 	holds python3 -c 'import sqlite3, sys
 assert sqlite3.connect(sys.argv[1]).execute("select max(ns) from slices where category = ?", ["pair"]).fetchone()[0] >= 100_000' "$TMP/db"
 }

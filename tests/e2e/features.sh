@@ -22,6 +22,7 @@ REFUSALS='5.[012].* 4 memprof --events ring: .*pid [0-9]+: OCaml 5\.0 to 5\.2 ha
 
 # ---- helpers ----------------------------------------------------------------------------------
 
+# The environment can have AS_VERSION, the version of OCaml that the program names (later_version.sh).
 # All cases of a run use one program, in the copy of $O/tests that tests/isolate makes.
 # FEATURE is the row of this case.
 start_features() { # FEATURE
@@ -31,6 +32,7 @@ start_features() { # FEATURE
 	need_counting
 	[[ -e $built/features ]] || "$ROOT/tests/ocaml/features/build" "$O" "$built" >"$TMP/built" 2>&1 || fail "$(<"$TMP/built")"
 	cp "$built/features" "$TMP/features"
+	[[ -z ${AS_VERSION:-} ]] || LC_ALL=C sed -i "s/$(ocamlfind ocamlopt -version)/$AS_VERSION/g" "$TMP/features"
 	start_target "$TMP/features"
 	await_line ready
 }
@@ -261,39 +263,78 @@ test_functions() {
 	works
 }
 
-test_count_of_functions() {
-	start_features "fn:, count"
-	measure "go 50" --count=fn:Features.leaf,fn:Features.pass,fn:Features.raised,fn:Features.c_in_fibre
-	holds_of_books 'hits["fn:Features.leaf"] == said["probe"]["leaf"]["hits"] == 3000' \
+check_count_of_functions() { # ENGINE
+	start_features "fn:, count, engine $1"
+	measure "go 50" --engine "$1" --count=fn:Features.direct,fn:Features.pass,fn:Features.raised,fn:Features.c_in_fibre
+	holds_of_books 'hits["fn:Features.direct"] == said["caller"]["direct"]["hits"] == 300' \
 		'hits["fn:Features.pass"] == said["probe"]["enter"]["hits"]' \
 		'hits["fn:Features.raised"] == said["caller"]["raised"]["hits"]' \
 		'hits["fn:Features.c_in_fibre"] == said["caller"]["c_in_fibre"]["hits"]'
 	works
 }
 
+test_count_of_functions() {
+	check_count_of_functions bpf
+}
+
+test_count_of_functions_inside() {
+	check_count_of_functions inside
+}
+
 # A call that an exception leaves has no time.
-test_time_of_functions() {
-	start_features "fn:, time"
-	measure "go 100" --time fn:Features.pass
+check_time_of_functions() { # ENGINE
+	start_features "fn:, time, engine $1"
+	measure "go 100" --engine "$1" --time fn:Features.pass
 	holds_of_books 'pair["count"] == said["pair"]["enter"]["count"] == 270' \
 		'pair["orphan_starts"] + pair["open"] == said["pair"]["enter"]["skipped"] == 30' \
 		'said["call"]["pass"]["within_ns"] <= pair["sum_ns"] <= said["call"]["pass"]["around_ns"]'
 	works
 }
 
-test_count_of_lines() {
-	local leaf handler pass
-	start_features line:
+test_time_of_functions() {
+	check_time_of_functions bpf
+}
+
+test_time_of_functions_inside() {
+	check_time_of_functions inside
+}
+
+check_count_of_c() { # ENGINE
+	start_features "c:, engine $1"
+	measure "doze 20" --engine "$1" --count=c:features_doze
+	holds_of_books 'hits["c:features_doze"] == 60'
+	works
+}
+
+test_count_of_c() {
+	check_count_of_c bpf
+}
+
+test_count_of_c_inside() {
+	check_count_of_c inside
+}
+
+check_count_of_lines() { # ENGINE
+	local leaf pass
+	start_features "line:, engine $1"
 	leaf=line:features.ml:$(line_of leaf)
 	pass=line:features.ml:$(line_of pass)
-	measure "go 50" --count="$leaf,$pass"
+	measure "go 50" --engine "$1" --count="$leaf,$pass"
 	holds_of_books "hits['$leaf'] == said['probe']['leaf']['hits'] == 3000" "hits['$pass'] == said['probe']['enter']['hits']"
 	works
 }
 
-test_annotate() {
-	start_features annotate
-	during "go 20" "counting [0-9]* line" annotate --budget 100000% --json "$ROOT/tests/ocaml/features/features.ml"
+test_count_of_lines() {
+	check_count_of_lines bpf
+}
+
+test_count_of_lines_inside() {
+	check_count_of_lines inside
+}
+
+check_annotate() { # ENGINE
+	start_features "annotate, engine $1"
+	during "go 20" "counting [0-9]* line" annotate --engine "$1" --budget 100000% --json "$ROOT/tests/ocaml/features/features.ml"
 	LEAF=$(line_of leaf) PASS=$(line_of pass) check_out <<'PY'
 import os
 hits = {line["line"]: line["hits"] for line in t["lines"]}
@@ -301,6 +342,14 @@ same(hits[int(os.environ["LEAF"])], said["probe"]["leaf"]["hits"])
 same(hits[int(os.environ["PASS"])], said["probe"]["enter"]["hits"])
 PY
 	works
+}
+
+test_annotate() {
+	check_annotate bpf
+}
+
+test_annotate_inside() {
+	check_annotate inside
 }
 
 # ---- the collector ----------------------------------------------------------------------------
@@ -326,11 +375,11 @@ PY
 	works
 }
 
-test_gc_pauses() {
-	start_features "gc, pauses"
-	background "$TOOL" gc -pid "$TARGET" --interval 50ms --json >"$TMP/out" 2>"$TMP/counting.err"
+check_gc_pauses() { # ENGINE
+	start_features "gc, pauses, engine $1"
+	background "$TOOL" gc -pid "$TARGET" --engine "$1" --interval 50ms --json >"$TMP/out" 2>"$TMP/counting.err"
 	COUNTING=$!
-	wait_for '[[ -s $TMP/out ]]'
+	wait_for '[[ -s $TMP/out ]] || has_ended "$COUNTING"'
 	order collect 3
 	stop_measuring
 	check_out <<'PY'
@@ -342,12 +391,28 @@ PY
 	works
 }
 
-test_gc_phases() {
-	start_features gc:
-	measure "collect 3" --count=gc:major_cycle --time gc:minor
+test_gc_pauses() {
+	check_gc_pauses bpf
+}
+
+test_gc_pauses_inside() {
+	check_gc_pauses inside
+}
+
+check_gc_phases() { # ENGINE
+	start_features "gc:, engine $1"
+	measure "collect 3" --engine "$1" --count=gc:major_cycle --time gc:minor
 	holds_of_books 'pair["count"] == said["collections"]["minor"]["each"]' 'pair["orphan_stops"] == pair["open"] == 0' \
 		'hits["gc:major_cycle"] == said["collections"]["major"]["n"] >= 3'
 	works
+}
+
+test_gc_phases() {
+	check_gc_phases bpf
+}
+
+test_gc_phases_inside() {
+	check_gc_phases inside
 }
 
 # ---- profiles ---------------------------------------------------------------------------------
@@ -439,6 +504,53 @@ test_memprof_by_ring() {
 
 test_memprof_by_probes() {
 	check_memprof probes
+}
+
+# ---- record and report ------------------------------------------------------------------------
+
+# The slices of the trace are the pairs and calls of the books, and its instants the hits.
+test_record() {
+	need_command protoc
+	start_features record
+	during "go 100" "measuring [0-9]* probe" record --budget none -o "$TMP/trace" --print leaf --time enter,leave --key id \
+		--time fn:Features.pass
+	holds "$ROOT/tests/record/read_perfetto" "$TMP/trace" "$TMP/db"
+	TRACE=$TMP/db check_trace
+	works
+}
+
+check_trace() {
+	echo '{}' >"$TMP/out"
+	check_out <<'PY'
+import os, sqlite3
+sql = lambda query: sqlite3.connect(os.environ["TRACE"]).execute(query).fetchall()
+slices = {name: rest for name, *rest in sql("select name, count(*), sum(ns) from slices where category in ('pair', 'function') group by 1")}
+for name, books in ("enter,leave", said["pair"]["enter"]), ("Features.pass", said["call"]["pass"]):
+    count, ns = slices.pop(name)
+    same(count, 270)
+    assert books["within_ns"] <= ns <= books["around_ns"], (name, ns, books)
+same(slices, {})
+same(said["pair"]["enter"]["count"], 270)
+args = [json.loads(args)["i"] for args, in sql("select args from instants where name = 'leaf'")]
+same([len(args), sum(args)], [said["probe"]["leaf"]["hits"], said["probe"]["leaf"]["sum"]])
+same(len(args), 6000)
+PY
+}
+
+# Hits of one order, CPU samples, which are page faults, of another one.
+test_report() {
+	local probes='hits = {p["probe"]: p["hits"] for p in t["probes"]["probes"]}
+same({name: hits.get(name, 0) for name in said["probe"]}, {name: of["hits"] for name, of in said["probe"].items()})
+same(hits["leaf"], 6000)'
+	local faults='(touch,) = [f["samples"] for f in t["cpu"]["functions"] if f["function"] == "Features.touch"]
+same([touch, t["cpu"]["lost"]], [said["pages"]["touch"]["hits"], 0])
+same(touch, 3000)'
+	start_features report
+	during "go 100" "measuring pid" report --for 10h --json
+	check_out <<<"$probes"
+	during "touch 1000" "measuring pid" "${AT_FAULTS[@]}" report --for 10h --json
+	check_out <<<"$faults"
+	works
 }
 
 # ---- other tools, doctor and serve ------------------------------------------------------------

@@ -152,15 +152,11 @@ check_events_of_built() { # ROUNDS WORKERS PHASE=PERCENT...
 # Where there are more domains than processors, a domain can lose its processor between the moments that the
 # tool and OCaml take. OCaml 5.1 makes this likely. Domains that wait for the last one to end its minor
 # collection sleep, and look about every 0.1 ms. The last one lets them continue right before it reports the end
-# of EV_MINOR: if one of them wakes at that moment, it takes the processor and works on. Uprobes before and
-# after the calls of caml_ev_end, with sched_switch, showed that 11 of 291 domains lost the processor there,
-# between the two moments, for 53 ms of the 288 ms in OCaml's books. In SCHED_BATCH a task that wakes does not
-# take the processor of another task.
-keep_processor_from_sleepers() {
-	need_command chrt
-	UNDER=(nice -n -20 chrt --batch 0)
-}
-
+# of EV_MINOR: if one of them wakes in the uprobe before the call of caml_ev_end, it takes the processor and
+# works on. Uprobes and sched_switch showed that begins differ by 1 us, and ends too, but for a few of 300, where
+# the domain waited for its processor between the two moments, for 5 to 50 ms: as long as the ends differ. The
+# collection had ended, so OCaml's time is too long. The bounds of the books are exact: what the tool takes as
+# the end comes after the event before, and before OCaml's end.
 check_events() {
 	build
 	check_events_of_built "$@"
@@ -176,12 +172,11 @@ if is_5; then
 fi
 
 if is_5; then
-	# A slice lasts 25 us: a few domains that lose the processor matter.
 	test_events_of_four_domains() {
 		# Domains that wait for a full collection report slices all the time: without uprobes, 300 000 in a round.
 		[[ $ENGINE != inside ]] || export FIRST=31
-		keep_processor_from_sleepers
-		check_events 40 4 gc:minor=8 gc:major_slice=20 gc:stw=2
+		UNDER=()
+		check_events 40 4
 	}
 fi
 
@@ -268,7 +263,6 @@ PY
 if is_5; then
 	test_report_by_domain() {
 		local status=0
-		keep_processor_from_sleepers
 		build
 		start_phases 40 4
 		start_report
@@ -281,7 +275,7 @@ if is_5; then
 		wait "$REPORTING" || status=$?
 		eq "$status" 0 "status: $(<"$TMP/err")"
 		quit_target
-		compare_with_books pauses "$TMP/counts" "$TMP/before" "$TMP/after" gc:stw=5
+		compare_with_books pauses "$TMP/counts" "$TMP/before" "$TMP/after"
 		eq "$(grep -c 'gc:minor of domain [0-3]:' "$TMP/compared")" 4 "domains: $(<"$TMP/compared")"
 		[[ -z ${FIGURES:-} ]] || cat "$TMP/compared" >>"$FIGURES"
 		# All pauses belong to a domain, and the intervals of each add up to its whole.

@@ -445,7 +445,6 @@ test_refused() {
 	done
 	check_error 2 '--engine inside excludes --label-pid' serve --engine inside -pid "$other" --label-pid
 	check_error 2 '-config excludes measuring options' serve --config x --engine inside
-	check_error 2 "--engine inside needs a process that runs: start '$REBORN', then use .attach -pid PID --engine inside." trace -prog "$REBORN" --count --engine inside
 	plain=$(own_copy "$O/tests/ocaml/loop_plain")
 	start_target "$plain"
 	await_line ready

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # The Lwt service of tests/ocaml/lwt. Sourced after link_lib.sh and target_lib.sh.
 
 # served in $TMP. Lwt was built by the distribution's compiler.

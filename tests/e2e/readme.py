@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -445,6 +446,30 @@ def check_leak(text):
     print("ok: the flame graph of a leak")
 
 
+def check_slow_request(text):
+    """The three commands that lead to the timeline of a slow request; the third one looks at it."""
+    (block,) = [b for b in blocks(text) if "slow.html" in "\n".join(b)]
+    make, program = block[0].split("; ")
+    run_in(os.environ["ROOT"], "%s --dry-run O=%s" % (make, BUILD))
+    path = os.path.join(WORK, "service.log")
+    with open(path, "w") as output:
+        process = subprocess.Popen(program.replace("build/", BUILD + "/").split(" >")[0].split(), stdout=output)
+    try:
+        command = block[1].replace("sudo build/ocaml-probes", TOOL).replace("$!", str(process.pid))
+        run_in(WORK, command)
+    finally:
+        process.terminate()
+        process.wait()
+    (page,) = re.findall(r"^xdg-open (\S+)", block[2])
+    readers = os.path.join(os.environ["ROOT"], "tests/record")
+    for reader, name in (("read_page", page), ("read_perfetto", page.replace(".html", ".pftrace"))):
+        run_in(WORK, "rm -f db; %s/%s %s db" % (readers, reader, name))
+        (longest,) = sqlite3.connect(os.path.join(WORK, "db")).execute("select max(ns) from slices where name = 'request_start,request_done'").fetchone()
+        if not longest or longest < 100000:
+            sys.exit("README: %s: the longest request in %s took %s ns" % (command, name, longest))
+    print("ok: the timeline of a slow request")
+
+
 def check_snippet(text):
     (snippet,) = [b for b in blocks(text) if "Probes_lib.create" in "\n".join(b)]
     lines = "\n".join(snippet)
@@ -488,6 +513,7 @@ CASES = {
     "probe": check_probe,
     "builds": check_builds,
     "leak": check_leak,
+    "slow_request": check_slow_request,
     "snippet": check_snippet,
     "lwt": check_lwt,
 }

@@ -25,6 +25,11 @@ test_quoted_probe() { readme probe; }
 test_builds() { readme builds; }
 test_ocaml_snippet() { readme snippet; }
 test_flame_graph_of_a_leak() { readme leak; }
+test_timeline_of_a_slow_request() {
+	need_counting
+	need_command protoc
+	readme slow_request
+}
 test_lwt() {
 	need_counting
 	ocamlfind query lwt_ppx lwt.unix >/dev/null 2>&1 || skip "liblwt-ocaml-dev is missing"

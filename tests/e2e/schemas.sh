@@ -146,10 +146,11 @@ test_serve() {
 	await_line ready
 	cat >"$TMP/config" <<-END
 		{ "listen": "127.0.0.1:0", "profile": true, "memprof": 0.1, "buckets": [0.001, 1], "hosts": ["probes.example"],
+		  "record": { "folder": "$TMP/recordings", "last": "5s" },
 		  "targets": [
 		    { "exe": "$TMP/subject", "time": ["gc:minor"] },
 		    { "exe": "$TMP/routes", "by": "route", "by_limit": 3, "by_label": "path", "count": ["request_started", "number"],
-		      "time": [["request_started", "request_done"]], "key": "rid", "budget": 50, "engine": "bpf" } ] }
+		      "time": [["request_started", "request_done"]], "key": "rid", "budget": 50, "engine": "bpf", "when": ["slower request_started,request_done 1h"] } ] }
 	END
 	fits serve.conf "$TMP/config"
 	start_server --config "$TMP/config" --control
@@ -166,6 +167,13 @@ test_serve() {
 	eq "$(ask api/v1/switch -H 'Content-Type: application/json' -d "{\"exe\": \"$TMP/routes\", \"probe\": \"number\", \"what\": \"counter\", \"on\": false}")" \
 		200 "$(<"$TMP/reply")"
 	fits serve-switch "$TMP/reply"
+	wait_for '[[ $(ask api/v1/recordings/dump -H "Content-Type: application/json" -d "{\"recorder\": \"routes\"}") = 200 ]]'
+	fits serve-dump "$TMP/reply"
+	eq "$(ask api/v1/recordings/open -H 'Content-Type: application/json' -d '{"name": "routes-1.html"}')" 200 "$(<"$TMP/reply")"
+	fits serve-open "$TMP/reply"
+	eq "$(ask api/v1/recordings)" 200 "$(<"$TMP/reply")"
+	fits serve-recordings "$TMP/reply"
+	finds '"name":"routes-1","time":[0-9.]*,"trace_bytes":[0-9]*,"page_bytes":[0-9]*' "$TMP/reply" || fail "$(<"$TMP/reply")"
 	eq "$(status_of api/v1/heap)" 401 "without the token"
 	fits serve-error "$TMP/reply"
 	end_server

@@ -133,7 +133,8 @@ test_limits() {
 	echo other >"$TMP/recordings/notes.txt"
 	echo half >"$TMP/recordings/reborn-3.html.999999.tmp"
 	cat >"$TMP/config" <<-END
-		{ "listen": "127.0.0.1:0", "record": { "folder": "$TMP/recordings", "files": 4, "disk_mb": 1 }, "targets": [{ "exe": "$PROGRAM" }] }
+		{ "listen": "127.0.0.1:0", "record": { "folder": "$TMP/recordings", "files": 4, "disk_mb": 1 },
+		  "targets": [{ "exe": "$PROGRAM", "budget": 10000 }] }
 	END
 	start_server --config "$TMP/config"
 	await_recorder

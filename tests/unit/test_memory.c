@@ -180,3 +180,51 @@ TEST(a_plan_of_what_is_not_there)
 	assert_int_equal(memory_plan_read(area->memory, plan, NULL), 0);
 	memory_plan_free(plan);
 }
+
+/* Copies keep what was there when they were made; what they lack is read at once. */
+TEST(copies_are_found_by_their_address)
+{
+	struct area *area = *state;
+	struct memory_piece *pieces = calloc(PIECES, sizeof(*pieces));
+	struct memory_copies copies;
+	uint64_t addrs[PIECES];
+	uint8_t found[MAX_BYTES + 1];
+
+	assert_non_null(pieces);
+	for (size_t i = 0; i < PIECES; i++) {
+		addrs[i] = (uint64_t)(uintptr_t)(area->bytes + random_off(MAX_BYTES));
+		pieces[i] = (struct memory_piece){ .addr = addrs[i], .bytes = MAX_BYTES };
+	}
+	assert_int_equal(memory_copies_read(area->memory, pieces, PIECES, &copies), 0);
+	for (size_t i = 0; i < PIECES; i++) {
+		uint8_t *there = (uint8_t *)(uintptr_t)addrs[i];
+		const uint8_t before = *there;
+
+		*there = (uint8_t)~before;
+		assert_true(memory_copies_get(area->memory, &copies, addrs[i], found, MAX_BYTES));
+		assert_int_equal(found[0], before);
+		assert_memory_equal(found + 1, there + 1, MAX_BYTES - 1);
+		/* There is no copy of this size. */
+		assert_true(
+			memory_copies_get(area->memory, &copies, addrs[i], found, MAX_BYTES - 1));
+		assert_int_equal(found[0], (uint8_t)~before);
+		*there = before;
+	}
+	memory_copies_free(&copies);
+	assert_true(memory_copies_get(area->memory, &copies, addrs[0], found, MAX_BYTES));
+	assert_false(memory_copies_get(area->memory, &copies,
+				       (uint64_t)(uintptr_t)(area->bytes + HOLE * PAGE), found, 1));
+}
+
+TEST(copies_of_what_is_not_there)
+{
+	struct area *area = *state;
+	struct memory_piece *pieces = calloc(1, sizeof(*pieces));
+	struct memory_copies copies;
+
+	assert_non_null(pieces);
+	*pieces = (struct memory_piece){ .addr = (uint64_t)(uintptr_t)(area->bytes + HOLE * PAGE),
+					 .bytes = 1 };
+	assert_int_equal(memory_copies_read(area->memory, pieces, 1, &copies), -EFAULT);
+	assert_true(!copies.n && !copies.plan && !copies.bytes);
+}

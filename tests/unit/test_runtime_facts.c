@@ -105,6 +105,23 @@ FUNCTION(callback_53, "mov %fs:(%r12), %rbp\n"
 		      "mov 0x10(%rax), %rax\n"
 		      "cmpq $0, 0x18(%rax)\n"
 		      "ret");
+/* The stack's words: the pointer, the handler, the id; another stack has words, too. */
+#define REALLOC_STACK(id)                                                                          \
+	"push %rbp\n"                                                                              \
+	"mov %fs:(%rbx), %rax\n"                                                                   \
+	"mov 0x28(%rax), %rbp\n"                                                                   \
+	"mov 0x10(%rbp), %rsi\n"                                                                   \
+	"mov %rsi, %r14\n"                                                                         \
+	"sub 0x0(%rbp), %r14\n"                                                                    \
+	"mov 0x10(%rbp), %rax\n" id "mov (%rax), %rdx\n"                                           \
+	"mov 0x8(%rax), %rcx\n"                                                                    \
+	"call callback_53\n"                                                                       \
+	"mov 0x40(%rax), %rdi\n"                                                                   \
+	"mov 0x10(%rbp), %rdx\n"                                                                   \
+	"ret"
+FUNCTION(stack_53, REALLOC_STACK("mov 0x30(%rbp), %r9\n"));
+FUNCTION(stack_other, REALLOC_STACK("mov 0x38(%rbp), %r9\n"));
+FUNCTION(stack_two, REALLOC_STACK("mov 0x30(%rbp), %r9\nmov 0x20(%rbp), %r8\n"));
 FUNCTION(domain_id_53, "mov %fs:-0x90, %rax\n"
 		       "mov 0x78(%rax), %rax\n"
 		       "lea 0x1(%rax, %rax), %rax\n"
@@ -123,6 +140,7 @@ static void take_code_53(struct fact_code code[N_FACT_FUNCTIONS])
 	code[FACTS_OF_SAMPLE] = CODE(sample_53);
 	code[FACTS_OF_CALLBACK] = CODE(callback_53);
 	code[FACTS_OF_DOMAIN_ID] = CODE(domain_id_53);
+	code[FACTS_OF_STACK] = CODE(stack_53);
 }
 
 static struct runtime_facts learn(const struct fact_code code[N_FACT_FUNCTIONS])
@@ -159,6 +177,7 @@ TEST(all_facts)
 		[FACT_SHARED_HEAP] = 0x118, [FACT_ID] = 0x120,
 		[FACT_UNIQUE_ID] = 0x128,   [FACT_STACK_HANDLER] = 0x10,
 		[FACT_HEAP_OWNER] = 0x418,  [FACT_SLOT_UNIQUE_ID] = 0x78,
+		[FACT_STACK_ID] = 0x30,	    [FACT_HANDLER_PARENT] = 0x18,
 	};
 	struct fact_code code[N_FACT_FUNCTIONS];
 	struct runtime_facts facts;
@@ -223,6 +242,11 @@ TEST(missing_facts)
 	expect_missing(code, FACT_CURRENT_STACK,
 		       "made: has no symbol caml_callback_exn, whose code shows where "
 		       "current_stack is: nothing works");
+	take_code_53(code);
+	code[FACTS_OF_STACK] = CODE(stack_two);
+	expect_missing(code, FACT_STACK_ID,
+		       "made: the id of a stack was not found in caml_try_realloc_stack: "
+		       "nothing works");
 }
 
 /* Code that ends too early, that is no code, and that uses more words than are kept. */
@@ -286,12 +310,19 @@ FUNCTION(callback_other, "mov %fs:(%r12), %rbp\n"
 			 "mov 0x10(%rax), %rax\n"
 			 "cmpq $0, 0x18(%rax)\n"
 			 "ret");
+/* So is the word behind the handler that is the parent. */
+FUNCTION(callback_parent, "mov %fs:(%r12), %rbp\n"
+			  "mov 0x28(%rbp), %rax\n"
+			  "mov 0x10(%rax), %rax\n"
+			  "cmpq $0, 0x20(%rax)\n"
+			  "ret");
 FUNCTION(plain, "push %rbx\n"
 		"mov %rax, %rbx\n"
 		"pop %rbx\n"
 		"ret");
 
-static void expect_timed(const struct fact_code *callback, const char *refusal)
+static void expect_timed(const struct fact_code *callback, const struct fact_code *stack,
+			 const char *refusal)
 {
 	const struct fact_code code = CODE(plain);
 	const struct function function = { .va = MADE_CODE_VA + 0x300,
@@ -313,6 +344,8 @@ static void expect_timed(const struct fact_code *callback, const char *refusal)
 	made_symbol(&made, "caml_frametable", MADE_DATA_VA, 8, false);
 	made_symbol(&made, "caml_domain_spawn", MADE_CODE_VA, 16, false);
 	put_function(&made, "caml_callback_exn", 0x200, callback);
+	if (stack)
+		put_function(&made, "caml_try_realloc_stack", 0x280, stack);
 	put_function(&made, "f", 0x300, &code);
 	fd = made_fd(&made);
 	assert_int_equal(elf_file_open(ctx, fd, "made", &elf), 0);
@@ -336,9 +369,22 @@ static void expect_timed(const struct fact_code *callback, const char *refusal)
 /* A function is counted, but not timed, if its frame would be read from another word. */
 TEST(stacks_at_another_place)
 {
+	static const char elsewhere[] =
+		"cannot be timed: this OCaml keeps current_stack or words of a "
+		"stack at other places";
+	static const char unknown[] =
+		"cannot be timed: the code of its runtime does not show where "
+		"the words of a stack are";
 	const struct fact_code known = CODE(callback_53), moved = CODE(callback_other);
+	const struct fact_code parent = CODE(callback_parent), stack = CODE(stack_53);
+	const struct fact_code moved_id = CODE(stack_other), two = CODE(stack_two);
+	const struct fact_code none = CODE(plain);
 
-	expect_timed(&known, NULL);
-	expect_timed(&moved, "cannot be timed: this OCaml keeps current_stack or its handler at "
-			     "other places");
+	expect_timed(&known, &stack, NULL);
+	expect_timed(&moved, &stack, elsewhere);
+	expect_timed(&parent, &stack, elsewhere);
+	expect_timed(&known, &moved_id, elsewhere);
+	expect_timed(&known, &two, unknown);
+	expect_timed(&known, NULL, unknown);
+	expect_timed(&none, &stack, unknown);
 }

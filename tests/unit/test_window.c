@@ -67,7 +67,34 @@ TEST(a_window_is_behind_the_entry)
 	code_windows_free(&it);
 }
 
+FUNCTION(changes, "mov %rdi, %rbx\n" L(changes_window) "mov %rsi, %rax\nmov %rax, %rdx\n" L(
+			  changes_last) "ret");
+LABEL(changes_window);
+LABEL(changes_last);
 FUNCTION(long_entry, "lea 0x1234(%rdi), %rax\nret");
+
+/* Registers with arguments: the window comes before an instruction that changes them, or not at all. */
+TEST(a_window_is_where_registers_are_kept)
+{
+	enum { RAX = 1 << 0, RBX = 1 << 3, RDI = 1 << 7 };
+	struct code_windows it = WINDOWS_KEPT(behind, RAX | RBX | RDI);
+
+	assert_null(it.no_count);
+	assert_window(&it.count, behind_window - behind, behind_last - behind, WINDOW_BEHIND_ENTRY);
+	code_windows_free(&it);
+	it = WINDOWS_KEPT(changes, RDI);
+	assert_null(it.no_count);
+	assert_window(&it.count, changes_window - changes, changes_last - changes,
+		      WINDOW_BEHIND_ENTRY);
+	code_windows_free(&it);
+	it = WINDOWS_KEPT(changes, RDI | RBX);
+	assert_string_equal(it.no_count,
+			    "a jump does not fit where its arguments are in registers");
+	code_windows_free(&it);
+	/* Without arguments, the reason is another one. */
+	it = WINDOWS_KEPT(long_entry, RAX);
+	assert_no_window(it);
+}
 
 /* At the entry of OCaml code, others set uprobes. */
 TEST(only_c_code_has_a_window_at_the_entry)

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* called N: calls a function N times, and prints the nanoseconds of CPU time per call. Compiled with -pg, for uftrace. */
+/*
+ * called N: calls a function N times, and prints the nanoseconds of CPU time per call. Compiled
+ * with -pg, for uftrace.
+ */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -261,7 +261,7 @@ int inside_detach(struct inside *inside)
 
 	if (inside->is_detached)
 		return 0;
-	err = stop_open(inside->ctx, inside->pid, &stop);
+	err = stop_open(inside->ctx, inside->pid, NULL, &stop);
 	if (err)
 		return err;
 	/*
@@ -700,7 +700,7 @@ static int do_attach(struct attach *attach)
 	int err = inside_check_not_counted(inside->ctx, inside->pid);
 
 	if (!err)
-		err = stop_open(inside->ctx, inside->pid, &attach->stop);
+		err = stop_open(inside->ctx, inside->pid, attach->build.spec->held, &attach->stop);
 	if (!err)
 		err = remote_plan_make(inside->ctx, inside->pid, &attach->stop.plan);
 	if (!err && (attach->build.spec->n_pairs || attach->build.spec->event_bytes))

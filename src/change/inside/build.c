@@ -35,16 +35,37 @@ static const struct mapping *find_mapping(const struct maps *maps, uint64_t addr
 	return *last;
 }
 
-/* Take the original bytes of the window SITE, which must be those of the file. */
+/* Copy the present bytes of all windows of SPEC at once. */
+static int read_windows(struct inside *inside, const struct inside_spec *spec,
+			struct memory_copies *copies)
+{
+	struct memory_piece *pieces = calloc(spec->n_sites + 1, sizeof(*pieces));
+	size_t n = 0;
+
+	if (!pieces)
+		return ctx_no_memory(inside->ctx);
+	for (size_t i = 0; i < spec->n_sites; i++)
+		if (spec->sites[i].window && spec->sites[i].n_window <= WINDOW_MAX_BYTES)
+			pieces[n++] = (struct memory_piece){
+				.addr = spec->sites[i].addr,
+				.bytes = (uint16_t)spec->sites[i].n_window,
+			};
+	return memory_copies_read(inside->memory, pieces, n, copies);
+}
+
+/*
+ * Take the original bytes of the window SITE, which must be those of the file. COPIES has its
+ * present bytes.
+ */
 static int take_window(struct inside *inside, const struct inside_site *from,
-		       struct block_site *site)
+		       const struct memory_copies *copies, struct block_site *site)
 {
 	uint8_t now[WINDOW_MAX_BYTES];
 
 	if (from->n_window < PATCH_JUMP_BYTES || from->n_window > sizeof(now) ||
 	    from->n_before >= from->n_window)
 		return site_error(inside->ctx, site, -EINVAL, "not a window");
-	if (!memory_try_read(inside->memory, from->addr, now, from->n_window) ||
+	if (!memory_copies_get(inside->memory, copies, from->addr, now, from->n_window) ||
 	    memcmp(now, from->window, from->n_window) != 0)
 		return site_error(inside->ctx, site, -EBUSY,
 				  "its code is not that of the file: another tool has changed it");
@@ -82,6 +103,7 @@ int build_sites(struct inside *inside, const struct inside_spec *spec, const str
 	struct block_site *sites =
 		populated_calloc(spec->n_sites + 1, sizeof(*sites)); /* freed with INSIDE */
 	const struct mapping *last = NULL;
+	struct memory_copies copies = { 0 };
 	struct site_bytes *bytes = NULL;
 	int err;
 
@@ -103,10 +125,12 @@ int build_sites(struct inside *inside, const struct inside_spec *spec, const str
 	err = site_reader_make(inside->ctx, inside->memory, sites, spec->n_sites, &inside->reader);
 	if (!err)
 		err = site_reader_read(inside->reader, inside->memory, &bytes);
+	if (!err)
+		err = read_windows(inside, spec, &copies);
 	for (size_t i = 0; !err && i < spec->n_sites; i++) {
 		struct block_site *site = &sites[i];
 
-		err = is_window(site) ? take_window(inside, &spec->sites[i], site)
+		err = is_window(site) ? take_window(inside, &spec->sites[i], &copies, site)
 				      : take_bytes(inside->ctx, maps, &bytes[i], site, &last);
 		/* If the semaphore disagrees with the site, it cannot be the gate. */
 		if (site->gate == BLOCK_GATE_SEMAPHORE &&
@@ -115,6 +139,7 @@ int build_sites(struct inside *inside, const struct inside_spec *spec, const str
 			site->gate_addr = 0;
 		}
 	}
+	memory_copies_free(&copies);
 	return err;
 }
 

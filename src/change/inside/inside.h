@@ -137,7 +137,14 @@ struct inside_site {
 	bool keeps_r11;
 };
 
+struct tracee;
+
 struct inside_spec {
+	/*
+	 * The process if tracee_spawn() has started it, and it has not been released: it stays
+	 * stopped. Otherwise NULL.
+	 */
+	struct tracee *held;
 	const struct inside_site *sites;
 	size_t n_sites;
 	size_t n_pairs;

@@ -23,15 +23,15 @@
 /* A routine takes microseconds, but its thread may have to wait for a CPU. */
 enum { BUSY_TRIES = 70, FIRST_BUSY_US = 100, LAST_BUSY_US = 50000 };
 
-int stop_open(struct ocp_ctx *ctx, pid_t pid, struct stop *stop)
+int stop_open(struct ocp_ctx *ctx, pid_t pid, struct tracee *held, struct stop *stop)
 {
 	int err;
 
-	*stop = (struct stop){ .ctx = ctx, .pid = pid };
+	*stop = (struct stop){ .ctx = ctx, .pid = pid, .tracee = held, .is_held = held };
 	err = memory_open(ctx, pid, &stop->memory);
 	if (!err)
 		err = patcher_open(ctx, pid, &stop->patcher);
-	if (!err)
+	if (!err && !held)
 		err = tracee_open(ctx, pid, &stop->tracee);
 	if (err)
 		stop_close(stop);
@@ -40,7 +40,8 @@ int stop_open(struct ocp_ctx *ctx, pid_t pid, struct stop *stop)
 
 void stop_close(struct stop *stop)
 {
-	tracee_close(stop->tracee);
+	if (!stop->is_held)
+		tracee_close(stop->tracee);
 	patcher_close(stop->patcher);
 	memory_close(stop->memory);
 	remote_plan_free(stop->plan);
@@ -362,7 +363,7 @@ int inside_clear(struct ocp_ctx *ctx, pid_t pid, bool all)
 	maps_free(&maps);
 	if (found <= 0)
 		return found;
-	err = stop_open(ctx, pid, &stop);
+	err = stop_open(ctx, pid, NULL, &stop);
 	if (err)
 		return err;
 	/*

@@ -25,6 +25,7 @@ struct stop {
 	struct memory *memory;
 	struct patcher *patcher;
 	struct tracee *tracee;
+	bool is_held;		  /* the tracee belongs to the caller of stop_open() */
 	struct remote_plan *plan; /* NULL: no remote calls can be made in this process */
 	struct maps maps;	  /* the maps of the process, read in the stop */
 	struct remote *remote;	  /* the remote calls; begun when they are first needed */
@@ -36,10 +37,11 @@ struct stop {
 };
 
 /*
- * Open all that STOP needs to stop the process, read it and write to it. A caller that makes remote
+ * Open all that STOP needs to stop the process, read it and write to it. HELD is the process if
+ * tracee_spawn() has started it, and it is still stopped: then it stays so. Otherwise it is NULL. A caller that makes remote
  * calls must also set stop->plan, with remote_plan_make().
  */
-int stop_open(struct ocp_ctx *ctx, pid_t pid, struct stop *stop);
+int stop_open(struct ocp_ctx *ctx, pid_t pid, struct tracee *held, struct stop *stop);
 void stop_close(struct stop *stop);
 
 /*

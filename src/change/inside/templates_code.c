@@ -53,9 +53,9 @@ static_assert(offsetof(struct pairs_slot, tid) == 0 && offsetof(struct pairs_slo
 		      offsetof(struct pairs_keyed_start, ticks) == 16 &&
 		      sizeof(struct pairs_keyed_start) == 32 && PAIRS_BUCKET_KEYS == 16 &&
 		      PAIRS_PIDS == 64 && (int)KERNEL_CURRENT_STACK == 40 &&
-		      (int)KERNEL_STACK_HANDLER == 16 && TEMPLATES_KEY_BYTES == 10 &&
-		      PAIRS_WINDOW == 16 && TEMPLATES_STACK_BYTES <= 128 &&
-		      offsetof(struct event_ring, head) == 0 &&
+		      (int)KERNEL_STACK_HANDLER == 16 && (int)KERNEL_STACK_ID == 48 &&
+		      TEMPLATES_KEY_BYTES == 10 && PAIRS_WINDOW == 16 &&
+		      TEMPLATES_STACK_BYTES <= 128 && offsetof(struct event_ring, head) == 0 &&
 		      offsetof(struct event_ring, lost) == 8 &&
 		      offsetof(struct event_ring, tail) == 64 && sizeof(struct event_ring) == 128 &&
 		      offsetof(struct event_slot, sequence) == 0 &&

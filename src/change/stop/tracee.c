@@ -615,6 +615,25 @@ static int spawn(struct tracee *tracee)
 	return 0;
 }
 
+/* Return true if the process was started stopped, and has not been released. */
+static bool is_spawned(const struct tracee *tracee)
+{
+	return tracee->dies_with_us && tracee->n;
+}
+
+static int run_stopped(struct tracee *tracee)
+{
+	int err;
+
+	if (is_spawned(tracee))
+		return tracee->work(tracee->work_arg);
+	err = stop_all(tracee);
+	if (!err)
+		err = tracee->work(tracee->work_arg);
+	detach_all(tracee);
+	return err;
+}
+
 static void *tracer_main(void *arg)
 {
 	struct tracee *tracee = arg;
@@ -629,10 +648,7 @@ static void *tracer_main(void *arg)
 			tracee->outcome = stop_all(tracee);
 			break;
 		case REQUEST_RUN_STOPPED:
-			tracee->outcome = stop_all(tracee);
-			if (!tracee->outcome)
-				tracee->outcome = tracee->work(tracee->work_arg);
-			detach_all(tracee);
+			tracee->outcome = run_stopped(tracee);
 			break;
 		case REQUEST_SPAWN:
 			tracee->outcome = spawn(tracee);
@@ -732,7 +748,7 @@ static int request_and_wait(struct tracee *tracee, enum request request)
 	sem_post(&tracee->asked);
 	wait_until_done(tracee);
 	err = tracee->outcome;
-	if (err)
+	if (err && !(request == REQUEST_RUN_STOPPED && is_spawned(tracee)))
 		end_tracer(tracee);
 	return err;
 }

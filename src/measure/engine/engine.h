@@ -37,6 +37,7 @@ struct slow_start;
 struct stack_store;
 struct stack_walker;
 struct stored_stack;
+struct tracee;
 
 /* What a hit of a site does to pair number `pair`: begin the pair, end it, or confirm a call. */
 struct engine_role {
@@ -164,6 +165,11 @@ struct engine_spec {
 	 * namespace of process PID.
 	 */
 	pid_t pid;
+	/*
+	 * The measured process, if it is held from its start until after the attach, and no other
+	 * is measured. Otherwise NULL.
+	 */
+	struct tracee *held;
 };
 
 /*

@@ -73,6 +73,7 @@ struct engine {
 	struct engine_role *roles; /* a copy of the roles in the spec */
 	size_t n_pairs, max_sites;
 	struct filter filter; /* n_ops 0: there is none */
+	struct tracee *held;  /* see engine_spec; valid until after the attach */
 	unsigned int depth;
 	bool by_process;		   /* also count hits by process and probe */
 	struct inside_process **processes; /* attached processes */
@@ -96,9 +97,10 @@ struct sites_to_count {
 	struct inside_role *roles;
 	size_t n_roles;
 	struct inside_filters filters;
-	struct inside_event *events; /* as many as sites; NULL: the sites write no events */
-	uint32_t event_args;	     /* the largest number of arguments of an event */
-	struct memory *memory;	     /* of the process */
+	struct inside_event *events;  /* as many as sites; NULL: the sites write no events */
+	uint32_t event_args;	      /* the largest number of arguments of an event */
+	struct memory *memory;	      /* of the process */
+	struct memory_copies windows; /* the present bytes of the windows of a file */
 	/*
 	 * functions and lines that are left out, because a window is not in memory as in the file
 	 */
@@ -158,6 +160,7 @@ static int open_engine(struct ocp_ctx *ctx, const struct engine_spec *spec, stru
 		engine->roles[i] = spec->roles[i];
 	if (spec->filter)
 		engine->filter = *spec->filter;
+	engine->held = spec->held;
 	*out = engine;
 	return 0;
 }
@@ -253,7 +256,7 @@ static bool has_changed(const struct sites_to_count *sites, uint64_t addr, const
 	uint8_t now[WINDOW_MAX_BYTES];
 
 	return site->n_window > sizeof(now) ||
-	       !memory_try_read(sites->memory, addr, now, site->n_window) ||
+	       !memory_copies_get(sites->memory, &sites->windows, addr, now, site->n_window) ||
 	       memcmp(now, site->window, site->n_window) != 0;
 }
 
@@ -348,6 +351,28 @@ static size_t end_of_probe(const struct engine_file *file, size_t i)
 	return i;
 }
 
+/*
+ * Copy the present bytes of the windows of FILE at once. If that fails, they are read one by one.
+ */
+static void copy_windows(const struct file_mappings *mapped, const struct engine_file *file,
+			 struct sites_to_count *sites)
+{
+	struct memory_piece *pieces = calloc(file->n_sites + 1, sizeof(*pieces));
+	size_t n = 0;
+
+	for (size_t i = 0; pieces && i < file->n_sites; i++) {
+		const struct engine_site *site = &file->sites[i];
+		struct memory_piece *piece = &pieces[n];
+
+		if (!site->site || !site->site->window || site->is_off)
+			continue;
+		piece->bytes = (uint16_t)site->site->n_window;
+		n += file_mappings_address(mapped, site->nop_off, true, &piece->addr) == 1;
+	}
+	if (pieces)
+		memory_copies_read(sites->memory, pieces, n, &sites->windows);
+}
+
 static int add_file_sites(struct inside_process *process, const struct maps *maps,
 			  const struct engine_file *file, struct sites_to_count *sites)
 {
@@ -358,10 +383,13 @@ static int add_file_sites(struct inside_process *process, const struct maps *map
 		return ctx_error(process->ctx, -errno, "%s: %s", file->name, strerror(errno));
 	if (file->n_sites)
 		err = file_mappings_find(process->ctx, maps, &mapped);
+	if (!err && file->n_sites)
+		copy_windows(&mapped, file, sites);
 	for (size_t i = 0, end; !err && i < file->n_sites; i = end) {
 		end = end_of_probe(file, i);
 		err = add_probe_sites(process, &mapped, file, i, end, sites);
 	}
+	memory_copies_free(&sites->windows);
 	free(mapped.mappings);
 	return err;
 }
@@ -434,6 +462,7 @@ static int attach_sites(struct inside_process *process, const struct sites_to_co
 {
 	const struct engine *engine = sites->engine;
 	struct inside_spec spec = {
+		.held = engine->held,
 		.sites = sites->sites,
 		.n_sites = process->n_sites,
 		.n_pairs = process->n_pairs,

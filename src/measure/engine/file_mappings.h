@@ -20,8 +20,8 @@ struct file_mappings {
 };
 
 /*
- * Set the mappings of FILE, of which pid and stat are set, to those of MAPS, the mappings of its
- * process. The caller frees file->mappings. Returns 0 or -ENOMEM.
+ * Set the mappings of FILE, of which pid and stat are set, to those in MAPS. The caller frees
+ * file->mappings. Returns 0 or -ENOMEM.
  */
 int file_mappings_find(struct ocp_ctx *ctx, const struct maps *maps, struct file_mappings *file);
 
