@@ -1,7 +1,7 @@
 # Benchmarks: `make bench`, or one of them with B=NAME. A new benchmark is a new file
 # tools/bench/NAME.bench (see lib.sh); its programs are built here.
 loops_places := 0 1 2 3
-bench_programs := $(addprefix $(O)/bench/,target pair called small big cost \
+bench_programs := $(addprefix $(O)/bench/,target pair pair_args called small big cost \
 	toggle_100 toggle_1k toggle_10k toggle_100k toggle_10k_names dormant_100k lines_100k usdt_links calls gauges tables deep inside_times memprof_with memprof_without \
 	$(foreach v,none handler flag probe,$(loops_places:%=loops_$(v)_%)) \
 	$(foreach v,with without,$(loops_places:%=names_$(v)_%)))
@@ -28,6 +28,11 @@ $(O)/bench/pair: tools/bench/target.c tools/bench/probe.h
 	$(say) CC $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 $(WARN) -D_GNU_SOURCE -O2 -pthread -DPAIR -o $@ $<
+
+$(O)/bench/pair_args: tools/bench/target.c tools/bench/probe.h
+	$(say) CC $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(WARN) -D_GNU_SOURCE -O2 -pthread -DPAIR -DARGS -o $@ $<
 
 $(O)/bench/usdt_links: tools/bench/usdt_links.c tools/bench/usdt_links.bpf.c
 	$(say) BPF $@

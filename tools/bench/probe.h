@@ -6,13 +6,15 @@
 /* For use in asm(); both take strings. */
 #define PROBE_SITE(label) label ":	.byte 0x90, 0x3d\n	.long 0\n"
 
-#define PROBE_NOTE(label, name, semaphore)                                                         \
+#define PROBE_NOTE(label, name, semaphore) PROBE_NOTE_ARGS(label, name, semaphore, "")
+
+#define PROBE_NOTE_ARGS(label, name, semaphore, args)                                              \
 	"	.pushsection .note.stapsdt, \"\", \"note\"\n"                                            \
 	"	.balign 4\n"                                                                             \
 	"	.long 8, 2f - 1f, 3\n"                                                                   \
 	"	.asciz \"stapsdt\"\n"                                                                    \
 	"1:	.quad " label ", _.stapsdt.base, " semaphore "\n"                                  \
-	"	.asciz \"ocaml_1\", \"" name "\", \"\"\n"                                          \
+	"	.asciz \"ocaml_1\", \"" name "\", \"" args "\"\n"                                  \
 	"2:	.balign 4\n"                                                                           \
 	"	.popsection\n"
 

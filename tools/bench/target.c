@@ -35,13 +35,21 @@
 #include <unistd.h>
 #include "probe.h"
 
+/* With -DARGS, `hit` has two arguments, and both are ints. */
+#ifdef ARGS
+#define HIT_ARGS "8@%rbx 8@%r12"
+#else
+#define HIT_ARGS ""
+#endif
+
 enum { INT3 = 0xcc, CALL = 0xe8, AWAIT_SECONDS = 30, PAUSE_NS = 50000, MAX_THREADS = 8 };
 
 __asm__(".pushsection .text\n"
 	".globl hit_site\n"
 	".hidden hit_site\n" PROBE_SITE(
 		"hit_site") "	ret\n"
-			    ".popsection\n" PROBE_NOTE("hit_site", "hit", "hit_semaphore")
+			    ".popsection\n" PROBE_NOTE_ARGS("hit_site", "hit", "hit_semaphore",
+							    HIT_ARGS)
 				    PROBE_NOTE_BASE PROBE_SEMAPHORE("hit_semaphore"));
 
 #ifdef PAIR

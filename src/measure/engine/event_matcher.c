@@ -147,7 +147,7 @@ static bool enlarge_open(struct event_matcher *matcher)
 	const size_t room = 2 * matcher->room;
 	struct open_place *list;
 
-	if (matcher->room >= 2 * MOST_OPEN)
+	if (matcher->room >= 2 * (size_t)MOST_OPEN)
 		return false;
 	list = calloc(room, sizeof(*list));
 	if (!list)
