@@ -183,7 +183,7 @@ enum filter_type {
 	FILTER_TYPE_INT, /* also boxed integers and C integers */
 	FILTER_TYPE_FLOAT,
 	FILTER_TYPE_STRING,
-	FILTER_TYPE_OTHER, /* a record, a variant, a list, ... */
+	FILTER_TYPE_OTHER,   /* a record, a variant, a list, ... */
 	FILTER_TYPE_NOT_INT, /* the engine inside tells only ints from other values */
 	FILTER_TYPES,
 };

@@ -247,8 +247,8 @@ static bool is_safe(const struct code_flow *flow, enum window_language language,
 }
 
 /*
- * Return true if not every call executes what follows instruction I exactly once, or if I writes one
- * of the registers KEPT, or r11, which code that counts changes.
+ * Return true if not every call executes what follows instruction I exactly once, or if I writes
+ * one of the registers KEPT, or r11, which code that counts changes.
  */
 static bool ends_search(const struct code_flow *flow, enum window_language language, size_t i,
 			uint32_t kept)

@@ -89,9 +89,9 @@ struct code_windows {
 
 /*
  * Find the windows of the function that code_function_decode() has just decoded to FUNCTION. FLOW
- * is the code_file_flow() of its file. KEPT is a set of general registers (bit R: register R): where
- * calls are counted, they have the values that they had at the entry. Returns 0 or -ENOMEM; the
- * caller frees *OUT.
+ * is the code_file_flow() of its file. KEPT is a set of general registers (bit R: register R):
+ * where calls are counted, they have the values that they had at the entry. Returns 0 or -ENOMEM;
+ * the caller frees *OUT.
  */
 int code_windows_find(struct ocp_ctx *ctx, const struct code_flow *flow,
 		      const struct code_function *function, enum window_language language,

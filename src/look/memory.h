@@ -61,8 +61,8 @@ int memory_plan_read(const struct memory *memory, struct memory_plan *plan, void
 
 /*
  * Copies of many pieces that are looked for one by one. If all members are 0, there are none.
- * memory_copies_read() takes the N PIECES, which come from malloc(3) and then belong to COPIES, also
- * after an error. Returns 0 or an error of memory_read(); then COPIES is empty.
+ * memory_copies_read() takes the N PIECES, which come from malloc(3) and then belong to COPIES,
+ * also after an error. Returns 0 or an error of memory_read(); then COPIES is empty.
  */
 struct memory_copies {
 	struct memory_plan *plan;

@@ -73,7 +73,10 @@ LABEL(changes_window);
 LABEL(changes_last);
 FUNCTION(long_entry, "lea 0x1234(%rdi), %rax\nret");
 
-/* Registers with arguments: the window comes before an instruction that changes them, or not at all. */
+/*
+ * Registers with arguments: the window comes before an instruction that changes them, or not at
+ * all.
+ */
 TEST(a_window_is_where_registers_are_kept)
 {
 	enum { RAX = 1 << 0, RBX = 1 << 3, RDI = 1 << 7 };

@@ -79,8 +79,8 @@ struct inside_role {
 };
 
 /*
- * A filter in postfix form: a comparison pushes its result; && and || replace the two newest results
- * by one, and ! the newest one.
+ * A filter in postfix form: a comparison pushes its result; && and || replace the two newest
+ * results by one, and ! the newest one.
  */
 enum { INSIDE_FILTER_OPS = 32 };
 

@@ -334,7 +334,9 @@ static void write_events(struct own *own, uint32_t n_args)
 	}
 }
 
-/* Give the sites that count or start a filter with N_COMPARISONS comparisons, which are all true. */
+/*
+ * Give the sites that count or start a filter with N_COMPARISONS comparisons, which are all true.
+ */
 static void add_filter(struct own *own, size_t n_comparisons)
 {
 	struct inside_filter *filter = &own->filter;

@@ -31,8 +31,8 @@ struct own_cost {
  * Measure the cost. This takes about 1 ms and, when timing, 20 ms more if the kernel does not
  * report the rate of the time stamp counter. The calling thread runs the same trampolines as a
  * process that is counted; DEPTH is as in inside_spec. The hits match a filter of N_COMPARISONS
- * comparisons, if that is not 0; when timing, only starts have the filter. Returns 0, or a negative errno with a
- * message, e.g. -ENOTSUP, or -ENOMEM if this process cannot map executable memory.
+ * comparisons, if that is not 0; when timing, only starts have the filter. Returns 0, or a negative
+ * errno with a message, e.g. -ENOTSUP, or -ENOMEM if this process cannot map executable memory.
  */
 int own_cost_measure(struct ocp_ctx *ctx, enum own_cost_of of, unsigned int depth,
 		     size_t n_comparisons, struct own_cost *cost);

@@ -38,8 +38,8 @@ struct stop {
 
 /*
  * Open all that STOP needs to stop the process, read it and write to it. HELD is the process if
- * tracee_spawn() has started it, and it is still stopped: then it stays so. Otherwise it is NULL. A caller that makes remote
- * calls must also set stop->plan, with remote_plan_make().
+ * tracee_spawn() has started it, and it is still stopped: then it stays so. Otherwise it is NULL. A
+ * caller that makes remote calls must also set stop->plan, with remote_plan_make().
  */
 int stop_open(struct ocp_ctx *ctx, pid_t pid, struct tracee *held, struct stop *stop);
 void stop_close(struct stop *stop);

@@ -91,8 +91,8 @@ static uint8_t *put_template(struct assembly *assembly, const uint8_t *begin, co
 }
 
 /*
- * Fill the gap behind the code, which has BYTES of ROOM bytes, with breakpoint instructions. Nothing
- * jumps to them.
+ * Fill the gap behind the code, which has BYTES of ROOM bytes, with breakpoint instructions.
+ * Nothing jumps to them.
  */
 static void pad(struct assembly *assembly, size_t bytes, size_t room)
 {

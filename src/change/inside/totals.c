@@ -139,8 +139,8 @@ static bool is_gone(uint32_t tid)
 }
 
 /*
- * Return the number of open starts in SLOT, except rejected ones, if its thread has ended, otherwise
- * 0. Thread and number are loaded in one access, because they change as one word.
+ * Return the number of open starts in SLOT, except rejected ones, if its thread has ended,
+ * otherwise 0. Thread and number are loaded in one access, because they change as one word.
  */
 static uint64_t open_if_gone(const struct pairs_slot *slot)
 {

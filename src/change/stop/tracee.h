@@ -33,8 +33,8 @@ int tracee_stop(struct tracee *tracee);
 /*
  * Stop all threads of the process, call WORK(ARG), and let the threads continue. The tracing thread
  * itself calls WORK, while the calling thread waits: to wake another thread would prolong the stop.
- * Returns the value of WORK, or a negative errno if the process could not be stopped. A process that
- * tracee_spawn() has started stays stopped, also after an error, until the release.
+ * Returns the value of WORK, or a negative errno if the process could not be stopped. A process
+ * that tracee_spawn() has started stays stopped, also after an error, until the release.
  */
 int tracee_run_stopped(struct tracee *tracee, int (*work)(void *arg), void *arg);
 

@@ -91,8 +91,10 @@ const struct inside_filter *inside_filters_get(struct inside_filters *filters, s
 					       const struct site_args *args)
 {
 	if (!filters->list) {
-		filters->list = calloc(n + 1, sizeof(*filters->list));
-		filters->n = filters->list ? n : 0;
+		struct inside_filter **list = calloc(n + 1, sizeof(void *));
+
+		filters->list = list;
+		filters->n = list ? n : 0;
 	}
 	if (i >= filters->n)
 		return NULL;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The places of arguments and the filter of a request, for sites that are counted inside of processes. */
+/*
+ * The places of arguments and the filter of a request, for sites that are counted inside of
+ * processes.
+ */
 #ifndef MEASURE_INSIDE_FILTERS_H
 #define MEASURE_INSIDE_FILTERS_H
 
@@ -26,7 +29,8 @@ enum inside_filter_fault {
 };
 
 /*
- * Return whether the comparison OP with an argument, which is at the place SPEC, is possible inside.
+ * Return whether the comparison OP with an argument, which is at the place SPEC, is possible
+ * inside.
  */
 enum inside_filter_fault inside_filter_check(const struct filter_op *op,
 					     const struct arg_spec *spec);
