@@ -21,7 +21,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/search.h"
 #include "look/proc_file.h"
 
 struct memory {
@@ -380,47 +379,4 @@ bool memory_try_read(const struct memory *memory, uint64_t addr, void *buf, size
 	const struct iovec local = { buf, bytes }, remote = { (void *)(uintptr_t)addr, bytes };
 
 	return process_vm_readv(memory->pid, &local, 1, &remote, 1, 0) == (ssize_t)bytes;
-}
-
-/* ---- copies of many pieces ------------------------------------------------------------------- */
-
-int memory_copies_read(const struct memory *memory, struct memory_piece *pieces, size_t n,
-		       struct memory_copies *copies)
-{
-	uint32_t bytes = 0;
-	int err;
-
-	*copies = (struct memory_copies){ .n = n };
-	for (size_t i = 0; i < n; i++) {
-		pieces[i].to = bytes;
-		bytes += pieces[i].bytes;
-	}
-	err = memory_plan_make(memory, pieces, n, &copies->plan);
-	if (err)
-		return err;
-	copies->bytes = malloc(bytes + 1);
-	err = copies->bytes ? memory_plan_read(memory, copies->plan, copies->bytes)
-			    : ctx_no_memory(memory->ctx);
-	if (err)
-		memory_copies_free(copies);
-	return err;
-}
-
-bool memory_copies_get(const struct memory *memory, const struct memory_copies *copies,
-		       uint64_t addr, void *buf, size_t bytes)
-{
-	const struct memory_piece *pieces = copies->plan ? copies->plan->pieces : NULL;
-	const size_t n = pieces ? copies->n : 0, i = SEARCH(j, n, pieces[j].addr < addr);
-
-	if (i == n || pieces[i].addr != addr || pieces[i].bytes != bytes)
-		return memory_try_read(memory, addr, buf, bytes);
-	memcpy(buf, copies->bytes + pieces[i].to, bytes);
-	return true;
-}
-
-void memory_copies_free(struct memory_copies *copies)
-{
-	memory_plan_free(copies->plan);
-	free(copies->bytes);
-	*copies = (struct memory_copies){ 0 };
 }

@@ -60,27 +60,6 @@ const struct memory_piece *memory_plan_pieces(const struct memory_plan *plan);
 int memory_plan_read(const struct memory *memory, struct memory_plan *plan, void *buf);
 
 /*
- * Copies of many pieces that are looked for one by one. If all members are 0, there are none.
- * memory_copies_read() takes the N PIECES, which come from malloc(3) and then belong to COPIES,
- * also after an error. Returns 0 or an error of memory_read(); then COPIES is empty.
- */
-struct memory_copies {
-	struct memory_plan *plan;
-	size_t n; /* the number of pieces */
-	uint8_t *bytes;
-};
-
-int memory_copies_read(const struct memory *memory, struct memory_piece *pieces, size_t n,
-		       struct memory_copies *copies);
-/*
- * Copy the BYTES bytes at ADDR to BUF: from the piece that begins at ADDR or, if COPIES has none of
- * this size, from the process. Return false, without a message, if they cannot be read.
- */
-bool memory_copies_get(const struct memory *memory, const struct memory_copies *copies,
-		       uint64_t addr, void *buf, size_t bytes);
-void memory_copies_free(struct memory_copies *copies);
-
-/*
  * Read the N pieces of REMOTE (at most IOV_MAX) one after the other, in the order of the array,
  * within microseconds. Use this for values that change while they are read. BYTES is the total size
  * of the pieces. The caller must call memory_check_alive() after its last read: if this fails, the

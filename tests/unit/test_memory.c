@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "look/memory.h"
+#include "look/memory_copies.h"
 #include "unit.h"
 
 enum { PAGE = 4096, PAGES = 700, HOLE = 350, PIECES = 20000, MAX_BYTES = 9 };
@@ -195,7 +195,7 @@ TEST(copies_are_found_by_their_address)
 		addrs[i] = (uint64_t)(uintptr_t)(area->bytes + random_off(MAX_BYTES));
 		pieces[i] = (struct memory_piece){ .addr = addrs[i], .bytes = MAX_BYTES };
 	}
-	assert_int_equal(memory_copies_read(area->memory, pieces, PIECES, &copies), 0);
+	assert_int_equal(memory_copies_read(area->ctx, area->memory, pieces, PIECES, &copies), 0);
 	for (size_t i = 0; i < PIECES; i++) {
 		uint8_t *there = (uint8_t *)(uintptr_t)addrs[i];
 		const uint8_t before = *there;
@@ -225,6 +225,6 @@ TEST(copies_of_what_is_not_there)
 	assert_non_null(pieces);
 	*pieces = (struct memory_piece){ .addr = (uint64_t)(uintptr_t)(area->bytes + HOLE * PAGE),
 					 .bytes = 1 };
-	assert_int_equal(memory_copies_read(area->memory, pieces, 1, &copies), -EFAULT);
+	assert_int_equal(memory_copies_read(area->ctx, area->memory, pieces, 1, &copies), -EFAULT);
 	assert_true(!copies.n && !copies.plan && !copies.bytes);
 }

@@ -11,6 +11,7 @@
 #include "change/inside/site_bytes.h"
 #include "code/window.h"
 #include "code/window_copy.h"
+#include "look/memory_copies.h"
 
 static_assert(TEMPLATES_COPY_BYTES >= sizeof((struct window_copy){ 0 }.bytes), "the copy has room");
 static_assert((int)TEMPLATES_STACK_BYTES <= (int)WINDOW_STACK_BYTES,
@@ -50,7 +51,7 @@ static int read_windows(struct inside *inside, const struct inside_spec *spec,
 				.addr = spec->sites[i].addr,
 				.bytes = (uint16_t)spec->sites[i].n_window,
 			};
-	return memory_copies_read(inside->memory, pieces, n, copies);
+	return memory_copies_read(inside->ctx, inside->memory, pieces, n, copies);
 }
 
 /*

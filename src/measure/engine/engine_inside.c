@@ -26,7 +26,7 @@
 #include "measure/engine/shared_windows.h"
 #include "look/find.h"
 #include "look/maps.h"
-#include "look/memory.h"
+#include "look/memory_copies.h"
 #include "program/program.h"
 #include "look/proc_file.h"
 
@@ -370,7 +370,7 @@ static void copy_windows(const struct file_mappings *mapped, const struct engine
 		n += file_mappings_address(mapped, site->nop_off, true, &piece->addr) == 1;
 	}
 	if (pieces)
-		memory_copies_read(sites->memory, pieces, n, &sites->windows);
+		memory_copies_read(sites->engine->ctx, sites->memory, pieces, n, &sites->windows);
 }
 
 static int add_file_sites(struct inside_process *process, const struct maps *maps,
