@@ -128,6 +128,10 @@ def one_kill(program, files, chance, is_of_recorder):
     while time.monotonic() < end:
         program.go()
         time.sleep(0.005)
+    # Writing takes some milliseconds: half of the kills wait for it.
+    until = time.monotonic() + (1 if chance.random() < 0.5 else 0)
+    while time.monotonic() < until and not any(name.endswith(".tmp") for name in os.listdir(FOLDER)):
+        pass
     victim = recorder if is_of_recorder else program.process
     victim.send_signal(signal.SIGKILL)
     victim.wait(PATIENCE)
