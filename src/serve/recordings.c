@@ -24,6 +24,8 @@
 enum {
 	MOST_ENTRIES = 8192, /* of the directory */
 	MOST_DUMPS = 16,
+	/* how long a client waits: a recorder writes its whole memory in a second or so */
+	DUMP_MS = 30000,
 	NAME_ROOM = 128,
 	TICKETS = 16,
 	TICKET_BYTES = 16, /* random bytes; two hexadecimal digits each */
@@ -58,6 +60,7 @@ struct ticket {
 struct pending_dump {
 	uint64_t id; /* 0: not in use */
 	int fd;
+	int64_t until_ms;
 	char name[NAME_ROOM]; /* of the recorder */
 	struct strbuf files;  /* the names of the files as JSON, separated by commas */
 };
@@ -555,6 +558,7 @@ static bool order_dump(struct recordings *r, const char *stem, uint64_t id,
 		return true;
 	}
 	dump->id = id;
+	dump->until_ms = clock_ms() + DUMP_MS;
 	return false;
 }
 
@@ -581,10 +585,13 @@ bool recordings_take(struct recordings *r, uint64_t *id, struct http_reply *repl
 				free(path);
 			}
 		}
-		if (!dump->id || more == -EAGAIN)
+		if (!dump->id || (more == -EAGAIN && clock_ms() < dump->until_ms))
 			continue;
 		*id = dump->id;
-		if (more) {
+		if (more == -EAGAIN) {
+			http_error(reply, HTTP_UNAVAILABLE,
+				   "the recorder has not written a file within 30 seconds", NULL);
+		} else if (more) {
 			http_error(reply, HTTP_UNAVAILABLE, ocp_error(r->ctx), NULL);
 		} else {
 			strbuf_lit(&reply->body, "{\"files\":[");

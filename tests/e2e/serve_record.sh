@@ -147,10 +147,9 @@ reborn-7.pftrace
 reborn-8.pftrace
 reborn-9.pftrace" "files"
 	# The newest one stays even if it is larger than the limit.
-	pass 20000
-	eq "$(dump)" 200 "$(<"$TMP/reply")"
-	wait_for '[[ $(listed "len(it[\"recordings\"])") = 1 ]]'
-	(($(listed 'it["recordings"][0]["trace_bytes"] + it["recordings"][0]["page_bytes"]') > 1 << 20)) || fail "the test needs more hits"
+	head -c 2M /dev/zero >"$TMP/recordings/large"
+	mv "$TMP/recordings/large" "$TMP/recordings/reborn-99.pftrace"
+	wait_for '[[ $(listed "[r[\"name\"] for r in it[\"recordings\"]]") = "['\''reborn-99'\'']" ]]'
 	end_server
 }
 
@@ -159,6 +158,10 @@ test_recorder_that_ends() {
 	start_reborn
 	start_server --exe "$PROGRAM" --record "$TMP/recordings"
 	await_recorder
+	# The client of a recorder that does not react does not wait for ever.
+	kill -STOP "$(recorder_pids)"
+	eq "$(dump)" 503 "$(<"$TMP/reply")"
+	finds 'the recorder has not written a file within 30 seconds' "$TMP/reply" || fail "$(<"$TMP/reply")"
 	kill -KILL "$(recorder_pids)"
 	wait_for '[[ $(listed "it[\"recorders\"][0][\"problem\"]") = "the recorder was killed by signal 9" ]]'
 	wait_for '[[ $(dump) = 200 ]]'
