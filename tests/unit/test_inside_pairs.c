@@ -115,12 +115,12 @@ static void add_rejected_start(struct code_spec *spec)
 	spec->filters[REJECTED] = &code_rejects_all;
 }
 
-/* One random event. */
-static void step(struct code_block *block, struct model *model, bool may_stop)
+/* One random event: of 100, PERCENT are stops. */
+static void step(struct code_block *block, struct model *model, int percent)
 {
 	const uint64_t below = (uint64_t)(rand() % 5) * 16;
 	const struct inside_pair before = code_pair(block, 0);
-	const bool is_stop = may_stop && rand() % 2, is_rejected = rand() % 3 == 0;
+	const bool is_stop = rand() % 100 < percent, is_rejected = rand() % 3 == 0;
 	const uint64_t from = ticks_now();
 	const struct opened *start;
 	struct inside_pair after;
@@ -164,14 +164,12 @@ TEST(pairs_follow_the_model)
 		block = code_block_new(&spec);
 		/* Phases that fill the list, and that empty it. */
 		for (int i = 0; i < 400; i++)
-			step(block, &model, i % 100 > 40 || rand() % 4 == 0);
+			step(block, &model, i % 100 > 40 ? 50 : 12);
 		assert_true(model.totals.count > 30 && model.totals.orphan_stops > 5);
 		assert_int_equal(code_pair(block, 0).collisions, 0);
 		assert_int_equal(code_pair(block, 1).starts, 0);
-		while (model.n) {
-			hit(block, EXIT);
-			model_stop(&model, 0);
-		}
+		while (model.n)
+			step(block, &model, 100);
 		assert_balance(block, 0);
 		assert_int_equal(code_pair(block, 0).orphan_starts, model.totals.orphan_starts);
 		code_block_free(block);

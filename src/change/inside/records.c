@@ -234,7 +234,9 @@ static void pass_records(struct records *records, uint64_t until, inside_record_
 	while (n < records->n_taken && records->taken[n].record.ticks <= until)
 		fn(data, &records->taken[n++].record);
 	records->n_taken -= n;
-	memmove(records->taken, records->taken + n, records->n_taken * sizeof(*records->taken));
+	if (records->n_taken)
+		memmove(records->taken, records->taken + n,
+			records->n_taken * sizeof(*records->taken));
 }
 
 int records_take(struct records *records, uint32_t n_points, bool all, inside_record_fn fn,

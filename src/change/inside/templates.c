@@ -799,7 +799,8 @@ int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
 /* Append a part of the copy of a window. */
 static void put_copy(struct assembly *assembly, const uint8_t *bytes, size_t n)
 {
-	memcpy(assembly->code, bytes, n);
+	if (n)
+		memcpy(assembly->code, bytes, n);
 	assembly->code += n;
 	assembly->addr += n;
 }
