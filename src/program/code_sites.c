@@ -947,6 +947,7 @@ static int add_counted_window(struct code_sites *sites, const struct gc_phase_pl
 	const struct gc_phase *phase = place->phase;
 	const bool has_own = place->counted_va;
 	const uint64_t va = has_own ? place->counted_va : place->timed_vas[0];
+	static const struct code_needs needs = { .window = true };
 	struct code_pause_windows calls;
 	struct code_bytes bytes;
 	const int err = find_pause_windows(sites, va, 0, &calls);
@@ -959,7 +960,7 @@ static int add_counted_window(struct code_sites *sites, const struct gc_phase_pl
 			.language = FUNCTION_C,
 		};
 
-		return add_windows(sites, &function, probe, false, why);
+		return add_windows(sites, &function, probe, &needs, why);
 	}
 	if (err == -ENODATA)
 		return set_refusal(sites, "counted inside", "its code is not known", why);
