@@ -549,7 +549,7 @@ static int leave_out_phases(const struct options *options, const struct ocp_prog
 
 	for (size_t i = 0; !options->quiet && i < refusals.n; i++)
 		if (refusals.list[i])
-			say("%s", refusals.list[i]);
+			say("not recorded: %s", refusals.list[i]);
 	gc_refusals_free(&refusals);
 	return err;
 }

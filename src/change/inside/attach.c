@@ -642,7 +642,7 @@ static int stop_b(struct stop *stop, void *arg)
 
 /*
  * Undo a failed attach: restore the sites and remove the block. The block stays if another tool has
- * changed a site, or if a thread may be in the block's code.
+ * changed a site. Returns -EAGAIN if a thread may be in the block's code.
  */
 static int stop_undo(struct stop *stop, void *arg)
 {
@@ -655,7 +655,7 @@ static int stop_undo(struct stop *stop, void *arg)
 		return 0;
 	if (attach->inside->header.magic) {
 		if (stop_may_use(stop, header))
-			return -EBUSY;
+			return -EAGAIN;
 		err = restore_sites(stop, attach->inside, &n_foreign);
 		if (err || n_foreign)
 			return err;
@@ -736,7 +736,7 @@ int inside_attach(struct ocp_ctx *ctx, pid_t pid, const struct inside_spec *spec
 	if (err && attach.inode && attach.inside->block) {
 		char *message = strdup(ocp_error(ctx));
 
-		stop_run(&attach.stop, stop_undo, &attach);
+		run_again(&attach.stop, stop_undo, &attach);
 		ctx_error(ctx, err, "%s", message ? message : "cannot count inside");
 		free(message);
 	}
