@@ -43,9 +43,14 @@
  * killed tool had begun to write the site.
  */
 
+/*
+ * A thread that is in the code of a block leaves it as soon as it runs, which can take long on a
+ * busy machine. The waits are doubled up to the longest one: 1.2 s in all.
+ */
 enum {
-	REMOVE_TRIES = 10,
-	REMOVE_RETRY_US = 1000,
+	REMOVE_TRIES = 24,
+	FIRST_REMOVE_US = 1000,
+	LONGEST_REMOVE_US = 64000,
 };
 
 /*
@@ -195,7 +200,8 @@ static bool is_there(const struct stop *stop, const struct inside *inside)
 
 struct detach {
 	struct inside *inside;
-	bool is_in_use; /* a thread may be in the block's code, and no other tool uses a site */
+	/* the block could be removed later: no other tool uses a site */
+	bool is_in_use;
 };
 
 /*
@@ -231,7 +237,7 @@ static int detach_stopped(struct stop *stop, void *arg)
 			(int)stop->pid,
 			n_foreign ? "another tool uses a site" : "a thread may be in its code");
 	else if (stop->plan)
-		stop_unmap_block(stop, &inside->header);
+		detach->is_in_use = stop_unmap_block(stop, &inside->header) == -EAGAIN;
 	if (stop->plan)
 		stop_remove_orphans(stop);
 	return 0;
@@ -256,6 +262,7 @@ static int remove_stopped(struct stop *stop, void *arg)
 int inside_detach(struct inside *inside)
 {
 	struct detach detach = { .inside = inside };
+	useconds_t wait_us = FIRST_REMOVE_US;
 	struct stop stop;
 	int err;
 
@@ -277,9 +284,11 @@ int inside_detach(struct inside *inside)
 		stop.plan = NULL;
 	err = stop_run(&stop, detach_stopped, &detach);
 	for (int i = 0; !err && detach.is_in_use && stop.plan && i < REMOVE_TRIES; i++) {
-		usleep(REMOVE_RETRY_US);
+		usleep(wait_us);
 		if (stop_run(&stop, remove_stopped, inside) != -EAGAIN)
 			break;
+		if (wait_us < LONGEST_REMOVE_US)
+			wait_us *= 2;
 	}
 	stop_close(&stop);
 	if (!err)
