@@ -23,8 +23,8 @@ struct memory_copies {
 int memory_copies_read(struct ocp_ctx *ctx, const struct memory *memory,
 		       struct memory_piece *pieces, size_t n, struct memory_copies *copies);
 /*
- * Copy the BYTES bytes at ADDR to BUF: from the piece that begins at ADDR or, if COPIES has none of
- * this size, from the process. Return false, without a message, if they cannot be read.
+ * Copy the BYTES bytes at ADDR to BUF. If COPIES has a piece with this address and size, copy the
+ * piece; otherwise read the process. Return false, without a message, if the bytes cannot be read.
  */
 bool memory_copies_get(const struct memory *memory, const struct memory_copies *copies,
 		       uint64_t addr, void *buf, size_t bytes);

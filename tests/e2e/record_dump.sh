@@ -6,43 +6,9 @@
 # takes: 25 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/record_lib.sh"
 
-start_flight() { # NAME FLAG...
-	need_counting
-	need_command protoc python3
-	: >"$TMP/err"
-	background "$TOOL" record -pid "$TARGET" --budget none --print work --no-waits --hz 0 --last 1h --name "$@" >"$TMP/out" 2>"$TMP/err"
-	RECORDING=$!
-	wait_for 'has_text "$TMP/err" "ocaml-probes: measuring [0-9]+ " || has_ended "$RECORDING"'
-	! has_ended "$RECORDING" || fail "$(<"$TMP/err")"
-}
-
-stop_flight() {
-	local status=0
-	kill -INT "$RECORDING"
-	wait "$RECORDING" || status=$?
-	eq "$status" "${1:-0}" "status of record: $(<"$TMP/err")"
-}
-
-start_reborn() {
-	mkdir -p "$TMP/run"
-	export XDG_RUNTIME_DIR=$TMP/run
-	start_target "$O/tests/ocaml/reborn"
-	await_line ready
-}
-
-pass() { # N
-	forget_output
-	tell "go $1"
-	await_line "passed $1"
-}
-
-count_of() { # NAME FILE
-	rm -f "$TMP/db"
-	"$ROOT/tests/record/read_perfetto" "$2" "$TMP/db" || fail "$2 is wrong"
-	python3 -c 'import sqlite3, sys
-print(sqlite3.connect(sys.argv[1]).execute("select count(*) from instants where name = ?", sys.argv[2:]).fetchone()[0])' "$TMP/db" "$1"
-}
+RECORD_FLAGS=(--print work --no-waits --hz 0 --last 1h)
 
 check_dump() { # STATUS TEXT NAME [FLAG...]
 	local status=0 want=$1 text=$2
@@ -56,7 +22,7 @@ check_dump() { # STATUS TEXT NAME [FLAG...]
 test_dump() {
 	start_reborn
 	cd "$TMP"
-	start_flight flight -o dump.pftrace --html page.html
+	start_recording --name flight -o dump.pftrace --html page.html
 	pass 3
 	eq "$(cd / && "$TOOL" record --dump flight)" "$TMP/dump-1.pftrace
 $TMP/page-1.html" "paths"
@@ -65,7 +31,7 @@ $TMP/page-1.html" "paths"
 	pass 4
 	eq "$("$TOOL" record --dump flight | head -1)" "$TMP/dump-2.pftrace" "path"
 	eq "$(count_of work "$TMP/dump-2.pftrace")" 7 "hits of the second file"
-	stop_flight
+	stop_recording
 	finds '^ocaml-probes: dump-1.pftrace: written, since record --dump$' "$TMP/err"
 	finds '^ocaml-probes: 2 files written; a condition held 0 times$' "$TMP/err"
 	eq "$(ls "$TMP/run/ocaml-probes")" "" "what is left in the directory"
@@ -74,10 +40,10 @@ $TMP/page-1.html" "paths"
 # A request during the second after a condition gets the file that is planned, and is not answered before.
 test_dump_while_a_file_is_planned() {
 	start_reborn
-	start_flight flight -o "$TMP/dump" --when 'hit worked'
+	start_recording --name flight -o "$TMP/dump" --when 'hit worked'
 	pass 2
 	eq "$("$TOOL" record --dump flight)" "$TMP/dump-1" "path"
-	stop_flight
+	stop_recording
 	finds '^ocaml-probes: 1 file written; a condition held 2 times$' "$TMP/err"
 	finds "^ocaml-probes: $TMP/dump-1: written, since hit worked\$" "$TMP/err"
 }
@@ -86,7 +52,7 @@ test_dump_while_a_file_is_planned() {
 test_many_clients() {
 	local i clients=()
 	start_reborn
-	start_flight flight -o "$TMP/dump" --files 100
+	start_recording --name flight -o "$TMP/dump" --files 100
 	pass 5
 	for ((i = 0; i < 40; i++)); do
 		background "$TOOL" record --dump flight >"$TMP/client$i" 2>&1
@@ -95,7 +61,7 @@ test_many_clients() {
 	for i in "${clients[@]}"; do wait "$i" || fail "a client: $(cat "$TMP"/client*)"; done
 	for ((i = 0; i < 40; i++)); do [[ -s $(<"$TMP/client$i") ]] || fail "no file: $(<"$TMP/client$i")"; done
 	for i in $(sort -u "$TMP"/client*); do eq "$(count_of work "$i")" 5 "hits of $i"; done
-	stop_flight
+	stop_recording
 }
 
 # A name belongs to one recorder. The name of a recorder that was killed is free.
@@ -105,7 +71,7 @@ test_names() {
 	check_dump 5 "^ocaml-probes: 'flight': no flight recorder of this user has this name\$" flight
 	check_dump 2 "^ocaml-probes: '../flight': invalid name" ../flight
 	check_dump 2 "^ocaml-probes: '': invalid name\|the name of the file is empty" ''
-	start_flight flight -o "$TMP/dump"
+	start_recording --name flight -o "$TMP/dump"
 	"$TOOL" record -pid "$TARGET" --print work --last 1s --name flight -o "$TMP/other" >/dev/null 2>"$TMP/why" || status=$?
 	eq "$status" 1 "status of a second recorder"
 	finds "^ocaml-probes: 'flight': another flight recorder has this name\$" "$TMP/why" || fail "$(<"$TMP/why")"
@@ -116,17 +82,17 @@ test_names() {
 	wait "$RECORDING" || :
 	[[ -S $TMP/run/ocaml-probes/record.flight ]] || fail "no stale socket: the test shows nothing"
 	check_dump 5 "^ocaml-probes: 'flight': no flight recorder of this user has this name\$" flight
-	start_flight flight -o "$TMP/dump"
+	start_recording --name flight -o "$TMP/dump"
 	pass 2
 	eq "$(count_of work "$("$TOOL" record --dump flight)")" 2 "hits of the next recorder"
-	stop_flight
+	stop_recording
 }
 
 # A recorder that is killed while a client waits, and one that is stopped.
 test_recorder_that_does_not_answer() {
 	local status=0 client
 	start_reborn
-	start_flight flight -o "$TMP/dump"
+	start_recording --name flight -o "$TMP/dump"
 	kill -STOP "$RECORDING"
 	background "$TOOL" record --dump flight >"$TMP/said" 2>"$TMP/why"
 	client=$!
@@ -149,7 +115,7 @@ test_recorder_that_does_not_answer() {
 test_no_file() {
 	start_reborn
 	mkdir "$TMP/gone"
-	start_flight flight -o "$TMP/gone/dump"
+	start_recording --name flight -o "$TMP/gone/dump"
 	rmdir "$TMP/gone"
 	check_dump 1 "^ocaml-probes: flight recorder 'flight': $TMP/gone/dump-1: No such file or directory\$" flight
 	wait_for 'has_ended "$RECORDING"'
@@ -160,7 +126,7 @@ test_other_users() {
 	local status=0
 	need_root
 	start_reborn
-	start_flight flight -o "$TMP/dump"
+	start_recording --name flight -o "$TMP/dump"
 	eq "$(stat -c '%a %u' "$TMP/run/ocaml-probes")" "700 0" "mode and owner of the directory"
 	chmod 711 "$TMP" "$TMP/run"
 	setpriv --reuid 65534 --regid 65534 --clear-groups "$TOOL" record --dump flight >/dev/null 2>"$TMP/why" || status=$?
@@ -170,7 +136,7 @@ test_other_users() {
 	chmod 700 "$TMP/run/ocaml-probes"
 	eq "$("$TOOL" record --dump flight)" "$TMP/dump-1" "path"
 	# A socket of another user in our directory is not believed.
-	stop_flight
+	stop_recording
 	python3 - "$TMP/run/ocaml-probes/record.flight" <<-'PY' &
 		import os, socket, sys
 		s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -192,15 +158,18 @@ test_other_users() {
 test_disk() {
 	local n
 	start_reborn
-	start_flight flight -o "$TMP/dump" --disk 1MB
-	pass 20000
-	for n in 1 2 3; do holds "$TOOL" record --dump flight; done
-	n=$(stat -c %s "$TMP/dump-3")
+	start_recording --name flight -o "$TMP/dump" --disk 1MB
+	# A file shows that the recorder has read the hits, which would not all have room in its ring.
+	for n in 1 2 3 4 5; do
+		pass 4000
+		holds "$TOOL" record --dump flight
+	done
+	for n in 6 7 8; do holds "$TOOL" record --dump flight; done
+	n=$(stat -c %s "$TMP/dump-8")
 	((n > 350000 && n <= 524288)) || fail "the test needs files of another size than $n"
-	[[ ! -e $TMP/dump-1 && -e $TMP/dump-3 ]] || fail "$(ls -l "$TMP")"
 	# Two files fit, three do not.
-	[[ -e $TMP/dump-2 ]] || fail "$(ls -l "$TMP")"
-	stop_flight
+	[[ -e $TMP/dump-7 && ! -e $TMP/dump-6 ]] || fail "$(ls -l "$TMP")"
+	stop_recording
 }
 
 check_mistake() { # TEXT FLAG...

@@ -8,6 +8,7 @@ RECORD_FLAGS=()
 start_recording() { # FLAG...
 	need_counting
 	need_command protoc python3
+	: >"$TMP/err"
 	background "$TOOL" record -pid "$TARGET" --budget none "${RECORD_FLAGS[@]}" "$@" >"$TMP/totals" 2>"$TMP/err"
 	RECORDING=$!
 	wait_for 'has_text "$TMP/err" "ocaml-probes: measuring [0-9]+ " || has_ended "$RECORDING"'
@@ -102,8 +103,11 @@ check_unended() {
 UNENDED=(--time request_start,request_done --time enter,leave --time fn:Unended.descends --time fn:Unended.escapes --time fn:Unended.suspends
 	--time fn:Unended.obeys)
 
-start_reborn() {
-	start_target "$O/tests/ocaml/reborn"
+# The sockets of flight recorders are in $TMP/run/ocaml-probes.
+start_reborn() { # [PROGRAM]
+	mkdir -p "$TMP/run"
+	export XDG_RUNTIME_DIR=$TMP/run
+	start_target "${1:-$O/tests/ocaml/reborn}"
 	await_line ready
 }
 
@@ -118,7 +122,9 @@ query() { # SQL
 print(sqlite3.connect(sys.argv[1]).execute(sys.argv[2]).fetchone()[0])' "$TMP/db" "$1"
 }
 
-count_of() { # NAME
+# The number of hits of a probe in the trace that was read last, or in FILE.
+count_of() { # NAME [FILE]
+	[[ $# -lt 2 ]] || read_trace "$2"
 	python3 -c 'import sqlite3, sys
 print(sqlite3.connect(sys.argv[1]).execute("select count(*) from instants where name = ?", sys.argv[2:]).fetchone()[0])' "$TMP/db" "$1"
 }

@@ -5,23 +5,15 @@
 # takes: 60 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/record_lib.sh"
 . "$(dirname "$0")/serve_lib.sh"
 . "$(dirname "$0")/serve_profile_lib.sh"
 
-start_reborn() {
+start_program() {
 	need_counting
 	need_command protoc python3 curl
-	mkdir -p "$TMP/run"
-	export XDG_RUNTIME_DIR=$TMP/run
 	PROGRAM=$(own_copy "$O/tests/ocaml/reborn")
-	start_target "$PROGRAM"
-	await_line ready
-}
-
-pass() { # N
-	forget_output
-	tell "go $1"
-	await_line "passed $1"
+	start_reborn "$PROGRAM"
 }
 
 # A value in the list of recordings, by a Python expression of `it`.
@@ -42,13 +34,6 @@ dump() { # [RECORDER]
 	ask api/v1/recordings/dump -H 'Content-Type: application/json' -d "{\"recorder\": \"${1:-reborn}\"}"
 }
 
-count_of() { # NAME FILE
-	rm -f "$TMP/db"
-	"$ROOT/tests/record/read_perfetto" "$2" "$TMP/db" || fail "$2 is wrong"
-	python3 -c 'import sqlite3, sys
-print(sqlite3.connect(sys.argv[1]).execute("select count(*) from instants where name = ?", sys.argv[2:]).fetchone()[0])' "$TMP/db" "$1"
-}
-
 recorder_pids() {
 	pgrep -P "$SERVER" -x ocaml-probes
 }
@@ -56,7 +41,7 @@ recorder_pids() {
 # On request: what happened up to it. The trace and the page are those that the recorder has written.
 test_dump() {
 	local path name
-	start_reborn
+	start_program
 	start_server --exe "$PROGRAM" --record "$TMP/recordings"
 	await_recorder
 	eq "$(stat -c %a "$TMP/recordings")" 700 "mode of the directory"
@@ -88,7 +73,7 @@ test_dump() {
 # A condition, of the command line and of the configuration; a reload changes the conditions, and leaves other recorders alone.
 test_conditions() {
 	local other second recorder
-	start_reborn
+	start_program
 	start_server --exe "$PROGRAM" --record "$TMP/recordings" --when 'hit worked'
 	await_recorder
 	pass 4
@@ -124,7 +109,7 @@ test_conditions() {
 # The oldest recordings go, also those of earlier servers; other files stay. Files of killed recorders go, too.
 test_limits() {
 	local i
-	start_reborn
+	start_program
 	mkdir -m 700 "$TMP/recordings"
 	for i in {1..9}; do
 		echo "$i" >"$TMP/recordings/reborn-$i.pftrace"
@@ -155,7 +140,7 @@ reborn-9.pftrace" "files"
 
 # A recorder that is killed is started again; the list says what has happened. The program is not harmed.
 test_recorder_that_ends() {
-	start_reborn
+	start_program
 	start_server --exe "$PROGRAM" --record "$TMP/recordings"
 	await_recorder
 	# The client of a recorder that does not react does not wait for ever.
@@ -178,7 +163,7 @@ test_recorder_that_ends() {
 
 # The reason why nothing can be recorded.
 test_problem() {
-	start_reborn
+	start_program
 	start_server --exe "$PROGRAM" --record "$TMP/recordings" --when 'hit nothing'
 	wait_for "[[ \$(listed 'it[\"recorders\"][0][\"problem\"]') = *'nothing'*'no such probe'* ]]"
 	eq "$(dump)" 503 "$(<"$TMP/reply")"
@@ -190,7 +175,7 @@ test_problem() {
 # Without the token, from another page, with names of other files: nothing.
 test_refusals() {
 	local name path
-	start_reborn
+	start_program
 	start_server --exe "$PROGRAM" --record "$TMP/recordings"
 	await_recorder
 	name=$(listed 'it["recordings"][0]["name"]')
@@ -231,7 +216,7 @@ test_refusals() {
 
 # The recordings on the page: listed, opened, downloaded and ordered, by the keyboard alone.
 test_page() {
-	start_reborn
+	start_program
 	need_command chromium chromedriver
 	/usr/bin/python3 -c 'import selenium' 2>/dev/null || skip "python3-selenium is not installed"
 	HOME=$TMP holds /usr/bin/python3 -B "$ROOT/tests/e2e/serve_record_page.py" "$PROGRAM" "/proc/$TARGET/fd/0" "$(output_of)" "$TMP/recordings" ||
@@ -253,7 +238,7 @@ check_config() { # TEXT JSON
 }
 
 test_mistakes() {
-	start_reborn
+	start_program
 	check_error 2 '^ocaml-probes: serve: --record requires -pid, --exe or --config$' --record "$TMP/recordings"
 	check_error 2 '^ocaml-probes: serve: --when requires --record$' --exe "$PROGRAM" --when 'hit work'
 	check_error 2 "^ocaml-probes: serve: --record '': not a directory$" --exe "$PROGRAM" --record ''

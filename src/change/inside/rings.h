@@ -6,8 +6,8 @@
  *	n_rings times: struct event_ring, ring_slots slots, one more slot
  *
  * A thread writes to the ring at the number of its CPU modulo n_rings. The number is a hint only: a
- * thread that is moved to another CPU goes on with the ring that it has chosen. Where the C library
- * does not keep the CPU, the thread's id takes its place.
+ * thread that is moved to another CPU still writes to the ring that it has chosen. If the C library
+ * does not store the number of the CPU, the trampoline uses the thread's id instead.
  *
  * Positions in a ring count records from the attach on. A writer takes a position by one locked
  * addition to `head`, fills in the slot at this position modulo ring_slots, and writes `sequence`,

@@ -72,7 +72,7 @@ struct engine {
 	struct ocp_ctx *ctx;
 	struct engine_role *roles; /* a copy of the roles in the spec */
 	size_t n_pairs, max_sites;
-	struct filter filter; /* n_ops 0: there is none */
+	struct filter filter; /* n_ops 0: all hits match */
 	struct tracee *held;  /* see engine_spec; valid until after the attach */
 	unsigned int depth;
 	bool by_process;		   /* also count hits by process and probe */

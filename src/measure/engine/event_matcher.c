@@ -161,7 +161,7 @@ static bool enlarge_open(struct event_matcher *matcher)
 	return true;
 }
 
-/* Add KEY, with BYTES zero bytes of data. Return NULL if there is no room. */
+/* Add KEY, whose data are BYTES zeros. Return NULL if the table is full. */
 static struct open_place *add_open_place(struct event_matcher *matcher,
 					 const struct open_place *key, size_t bytes)
 {
@@ -302,7 +302,7 @@ static void start_by_thread(struct event_matcher *matcher, const struct open_pla
 	*start_of(starts, 0) = *event;
 }
 
-/* Return the age of the newest start with the frame of STOP; 0 if there is none. */
+/* Return the age of the newest start with the frame of STOP, or 0 if no start has this frame. */
 static uint32_t find_age(struct thread_starts *starts, const struct kept_event *stop)
 {
 	for (uint32_t age = 0; age < starts->n; age++)

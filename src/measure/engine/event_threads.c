@@ -21,7 +21,7 @@ struct event_threads {
 	struct ocp_ctx *ctx;
 	const struct inside *inside;
 	pid_t pid;
-	bool is_other_namespace; /* the process has a pid namespace of its own */
+	bool is_other_namespace; /* the process is in another pid namespace than this tool */
 	int64_t now_ns;
 	struct event_thread *list; /* a hash table with ROOM places, a power of 2 */
 	size_t n, room;

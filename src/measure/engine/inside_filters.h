@@ -36,8 +36,8 @@ enum inside_filter_fault inside_filter_check(const struct filter_op *op,
 					     const struct arg_spec *spec);
 
 /*
- * The filters of all sites: sites that have their arguments at the same places share one. If all
- * members are 0, there is none.
+ * The filters of all sites. Sites that have their arguments at the same places share one filter. If
+ * all members are 0, no site has a filter.
  */
 struct inside_filters {
 	const struct filter *filter; /* NULL: there is no filter */
