@@ -263,6 +263,7 @@ static int enter_allocation(struct heap *h, const struct memprof_event *event, s
 	stack->live_blocks++;
 	stack->live_objects += (float)objects;
 	h->totals.live_samples += event->n_samples;
+	h->totals.live_minor_samples += is_major ? 0 : event->n_samples;
 	h->totals.live_blocks++;
 	return 0;
 }
@@ -282,10 +283,12 @@ static void enter_death(struct heap *h, const struct memprof_event *event, size_
 	struct heap_stack *stack = &h->stacks[block->stack];
 	const uint32_t passed = event->majors - block->born_majors;
 
-	if (block->is_major)
+	if (block->is_major) {
 		stack->major_deaths[life_class(passed)] += block->n_samples;
-	else
+	} else {
 		stack->minor_deaths += block->n_samples;
+		h->totals.live_minor_samples -= block->n_samples;
+	}
 	if (event->time_ns > block->born_ns)
 		stack->life_ns +=
 			(double)(event->time_ns - block->born_ns) * (double)block->n_samples;
@@ -320,6 +323,7 @@ int heap_enter(struct heap *h, const struct memprof_event *event, size_t *number
 		h->number = block->number;
 		block->is_major = true;
 		h->stacks[block->stack].promoted_samples += block->n_samples;
+		h->totals.live_minor_samples -= block->n_samples;
 	}
 	return 0;
 }

@@ -259,10 +259,11 @@ static void print_heap_totals(const struct memprof_report *report)
 	const double words = (double)totals.samples / report->rate;
 
 	printf("%.3f s, %" PRIu64 " blocks: %.0f words allocated, %.0f a second; "
-	       "%" PRIu64 " blocks are alive: %.0f words\n",
+	       "%" PRIu64 " blocks are alive: %.0f words, %.0f of them in the minor heap\n",
 	       report->seconds, totals.blocks, words,
 	       report->seconds > 0 ? words / report->seconds : 0, totals.live_blocks,
-	       (double)totals.live_samples / report->rate);
+	       (double)totals.live_samples / report->rate,
+	       (double)totals.live_minor_samples / report->rate);
 	memprof_print_losses(report, stdout);
 }
 

@@ -63,16 +63,19 @@ test_table() {
 	    if kind.startswith("alloc"):
 	        born[block] = int(rest[0])
 	        samples += born[block]
+	        if kind == "alloc_minor":
+	            minor.add(block)
 	    elif kind == "promote":
 	        minor.discard(block)
 	    else:
+	        minor.discard(block)
 	        minor_deaths += born.pop(block) if kind == "dealloc_minor" else 0 * born.pop(block)
 	blocks = sum(line.startswith("alloc") for line in open(sys.argv[1]))
 	out = open(sys.argv[2]).read()
-	head = re.match(r"[0-9.]+ s, (\d+) blocks: (\d+) words allocated, .*; (\d+) blocks are alive: (\d+) words\n", out)
-	expected = [blocks, 100 * samples, len(born), 100 * sum(born.values())]
+	head = re.match(r"[0-9.]+ s, (\d+) blocks: (\d+) words allocated, .*; (\d+) blocks are alive: (\d+) words, (\d+) of them in the minor heap\n", out)
+	expected = [blocks, 100 * samples, len(born), 100 * sum(born.values()), 100 * sum(born[b] for b in minor)]
 	print(head.groups(), expected, file=sys.stderr)
-	assert [int(n) for n in head.groups()] == expected and blocks > 1000 and len(born) > 100
+	assert [int(n) for n in head.groups()] == expected and blocks > 1000 and len(born) > 100 and minor
 	assert "LIFETIMES" in out and "Subject." in out
 	assert minor_deaths > 0 and "lost" not in out
 	PY

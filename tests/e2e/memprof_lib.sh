@@ -114,6 +114,16 @@ await_requests() { # N
 	wait_for "[[ \$(requests_of_target) -ge $last ]]"
 }
 
+# Run memprof (COMMAND...) until the program has done N more requests. What is said is in $TMP/err.
+for_requests() { # N COMMAND...
+	: >"$TMP/err"
+	background "${@:2}" 2>"$TMP/err"
+	wait_for "has_text '$TMP/err' sampling"
+	await_requests "$1"
+	kill -INT $!
+	wait $!
+}
+
 # What the program says of its profiles.
 status_of_target() {
 	forget_output

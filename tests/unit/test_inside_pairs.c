@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <linux/types.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -445,6 +446,55 @@ TEST(the_kernel_says_who_has_ended)
 {
 	slots_of_the_dead(true);
 	slots_of_the_dead(false);
+}
+
+static struct code_block *stepped_block;
+static int n_steps, freed_at;
+
+/* After the instruction number freed_at of a trampoline: slot 5 becomes free, and its thread ends. */
+static void free_slot_in_between(int number, siginfo_t *info, void *context)
+{
+	(void)number;
+	(void)info;
+	if (!code_is_at(stepped_block, context) || n_steps++ != freed_at)
+		return;
+	code_slot(stepped_block, 0, 5)->tid = GONE;
+	code_slot(stepped_block, 0, 5)->n = 0;
+}
+
+/* A start finds no free slot, and looks for threads that have ended; then a slot becomes free. */
+TEST(slots_that_become_free_have_no_orphans)
+{
+	struct sigaction action = { .sa_sigaction = free_slot_in_between, .sa_flags = SA_SIGINFO };
+	struct code_spec spec = code_pair_spec(16, 4);
+	struct inside_pair totals;
+	struct sigaction old;
+	int n_taken = 0;
+
+	spec.fakes_tids = true;
+	spec.may_call_kernel = true;
+	assert_int_equal(sigaction(SIGTRAP, &action, &old), 0);
+	for (freed_at = 0; n_steps >= freed_at; freed_at += 7) {
+		stepped_block = code_block_new(&spec);
+		for (uint32_t i = 0; i < 16; i++) {
+			struct pairs_slot *slot = code_slot(stepped_block, 0, i);
+
+			hit_as(stepped_block, GONE + (int32_t)i, ENTER); /* takes a slot */
+			*slot = (struct pairs_slot){ .tid = LIVE, .n = 1, .next = 6 };
+			for (int j = 0; j < 6; j++)
+				slot->ring[j] = (struct pairs_start){ .ticks = 1000, .sp = 1 };
+		}
+		code_fake_tid = 100;
+		n_steps = 0;
+		code_hit_stepped(stepped_block->trampolines[ENTER]);
+		totals = code_pair(stepped_block, 0);
+		assert_int_equal(totals.starts, 1);
+		assert_int_equal(totals.orphan_starts, 0);
+		n_taken += totals.collisions == 0;
+		code_block_free(stepped_block);
+	}
+	assert_int_equal(sigaction(SIGTRAP, &old, NULL), 0);
+	assert_true(n_taken > 20 && n_taken < freed_at / 7);
 }
 
 static uint64_t collisions_of(struct code_block *block, uint32_t pair)

@@ -71,6 +71,7 @@ TEST(books_are_kept)
 		assert_int_equal(stacks[i].minor_deaths,
 				 stacks[i].samples - stacks[i].live_samples);
 	}
+	assert_int_equal(heap_totals(heap).live_minor_samples, heap_totals(heap).live_samples);
 	assert_int_equal(heap_totals(heap).unknown, 0);
 	heap_free(heap);
 	free(known);
@@ -93,6 +94,8 @@ TEST(lives_are_classed)
 		event.kind = MEMPROF_ALLOC_MAJOR;
 		event.n_samples = 1;
 		assert_int_equal(heap_enter(heap, &event, &stack), 0);
+		assert_int_equal(heap_totals(heap).live_samples, 1);
+		assert_int_equal(heap_totals(heap).live_minor_samples, 0);
 		event = (struct memprof_event){ .kind = MEMPROF_DEALLOC_MAJOR,
 						.id = i + 1,
 						.majors = 100 + majors[i] };
@@ -115,6 +118,7 @@ TEST(unknown_blocks_are_counted)
 	assert_int_equal(heap_new(ctx, &heap), 0);
 	assert_int_equal(heap_enter(heap, &event, &stack), 0);
 	assert_int_equal(heap_block_number(heap), 0);
+	assert_true(heap_totals(heap).live_minor_samples > 0);
 	assert_int_equal(heap_enter(heap, &event, &stack), 0); /* twice */
 	assert_true(heap_block_number(heap) == UINT64_MAX);
 	event.id = 0;
@@ -130,6 +134,7 @@ TEST(unknown_blocks_are_counted)
 	assert_true(heap_block_number(heap) == UINT64_MAX);
 	assert_int_equal(heap_totals(heap).unknown, 3);
 	assert_int_equal(heap_totals(heap).live_blocks, 1);
+	assert_int_equal(heap_totals(heap).live_minor_samples, 0); /* promoted */
 	heap_free(heap);
 	ocp_ctx_free(ctx);
 }

@@ -590,6 +590,10 @@ asm(".macro start_by_thread rejected\n"
     "	mov	%esi, %eax\n"
     "	slot_at_eax\n"
     "	mov	(%rdx), %rax\n"
+    "	ror	$32, %rax\n"
+    "	test	%ax, %ax\n"			/* another thread has freed the slot */
+    "	jz	.Lfree\\@\n"
+    "	ror	$32, %rax\n"
     "	push	%rax\n"
     "	push	%rcx\n"				/* syscall changes rcx and r11 */
     "	push	%rsi\n"
