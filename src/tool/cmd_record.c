@@ -621,6 +621,7 @@ static int complete_request(struct options *options, struct ocp_process **procs)
 	}
 	/* Each pair is reported, however short it is. */
 	options->request.has_slower = measure_request_has_pairs(&options->request);
+	options->request.spares_phases = true;
 	options->request.has_print_limit = true;
 	options->request.print_limit = 0;
 	return EXIT_DONE;

@@ -101,6 +101,36 @@ test_calls() {
 	PY
 }
 
+# Each int is there, however many arguments there are, in whatever places: those that the kernel has recorded of another run.
+test_arguments() {
+	local engine
+	for engine in bpf inside; do
+		RECORD_FLAGS=(--engine "$engine" --no-waits --hz 0)
+		start_at_gate "$TMP/gate" "$O/tests/ocaml/args"
+		start_recording -o "$TMP/trace_$engine" --when 'hit many_iiiiiiiiiiiiiii if arg14 = 19' --when 'hit loop_iif if arg1 = 6' --last 1h
+		: >"$TMP/gate"
+		wait "$RECORDING" || fail "status $?: $(<"$TMP/err")"
+		finds -x 'ocaml-probes: 1 file written; a condition held 2 times' "$TMP/err" || fail "$(<"$TMP/err")"
+		read_trace "$TMP/trace_$engine-1"
+		mv "$TMP/db" "$TMP/db.$engine"
+	done
+	holds python3 - "$TMP/db.bpf" "$TMP/db.inside" <<-'PY' || fail "$(<"$TMP/err")"
+		import json, sqlite3, sys
+		def hits(name):
+		    return [(probe, list(json.loads(args).values())) for probe, args in sqlite3.connect(name).execute(
+		        "select name, args from instants where category = 'probe' order by ns, rowid")]
+		by_kernel, inside = map(hits, sys.argv[1:])
+		# The ints of two of the probes are in a record and in a closure, where the engine does not look.
+		def ints(hits):
+		    return [(probe, [value for kind, value in zip(probe.rpartition("_")[2], args) if kind == "i"]) for probe, args in hits
+		            if probe not in ("fields_rifs", "closure_iisi")]
+		wanted = ints(by_kernel)
+		assert ints(inside) == wanted, (wanted, inside)
+		assert [args for probe, args in inside if probe == "closure_iisi"] == [["?", "?", "?", 7]], inside
+		assert ("many_iiiiiiiiiiiiiii", [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 3, 7, 11, 15, 19]) in wanted and len(wanted) > 15, wanted
+	PY
+}
+
 test_fibres_that_move() {
 	start_target "$O/tests/ocaml/skipping" 40 4 turns
 	await_line ready

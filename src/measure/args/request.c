@@ -368,7 +368,6 @@ const char *measure_request_needs_bpf(const struct measure_request *request)
 		bool is_asked;
 		const char *name;
 	} needs[] = {
-		{ request->filter && request->event_bytes, "--filter" },
 		{ request->hist, "--hist" },
 		{ request->by, "--by" },
 		{ request->printed.n && !request->event_bytes, "--print" },
