@@ -281,7 +281,7 @@ static void count_pair(struct event_matcher *matcher, uint32_t pair, uint64_t ns
 	matcher->pairs[pair].buckets[measure_bucket_of(ns)]++;
 }
 
-/* A start that the filter has rejected is kept, so that its stop finds it, but it counts nowhere. */
+/* A start that the filter has rejected is kept for its stop, but it counts nowhere. */
 static bool is_rejected(const struct event_matcher *matcher, const struct kept_event *start)
 {
 	return matcher->points[start->point].is_rejected;

@@ -22,7 +22,7 @@ enum event_call_arg { EVENT_RETURN_ADDRESS, EVENT_STACK, EVENT_PARENT, EVENT_STA
  */
 struct event_point {
 	uint32_t site;
-	/* its starts do not count, but their stops find them: see enter_frame() of the BPF programs */
+	/* its starts do not count, but their stops find them: see enter_frame() of bpf/ */
 	bool is_rejected;
 	uint32_t first_role, n_roles; /* in the roles of the engine */
 	bool is_printed, is_fibre;    /* is_fibre: the frame is on a stack of OCaml 5 */
