@@ -619,6 +619,9 @@ static int complete_request(struct options *options, struct ocp_process **procs)
 		fputs("hint: --time fn:NAME records the calls of a function\n", stderr);
 		return EXIT_USAGE;
 	}
+	if (options->engine == ENGINE_INSIDE && measure_options_need_bpf(options))
+		return say_usage(&command_record, "--engine inside excludes %s",
+				 measure_options_need_bpf(options));
 	/* Each pair is reported, however short it is. */
 	options->request.has_slower = measure_request_has_pairs(&options->request);
 	options->request.spares_phases = true;

@@ -309,21 +309,30 @@ test_recorded_calls() {
 }
 
 # A flight recorder decides as by BPF: how often a condition held.
-test_recorded_conditions() {
-	local engine held=()
+conditions_hold() { # START ARG... -- FLAG...
+	local engine held=() start=()
+	while [[ $1 != -- ]]; do
+		start+=("$1")
+		shift
+	done
 	for engine in bpf inside; do
-		start_requests 300
+		"${start[@]}"
 		RECORD_FLAGS=(--engine "$engine" --no-waits --hz 0)
-		start_recording -o "$TMP/flight.$engine" --last 1h --when 'hit request_start if id > 100 && (id < 150 || id >= 290)' \
-			--when 'hit request_stop if status >= 200 && id = 7' --when 'hit request_start if id < -3'
+		start_recording -o "$TMP/flight.$engine" --last 1h "${@:2}"
 		tell go
 		await_line end 60
 		stop_recording
 		held+=("$(sed -n 's/.*1 file written; a condition held \([0-9]*\) times/\1/p' "$TMP/err")")
-		! finds "warning: --when" "$TMP/err" || fail "$(<"$TMP/err")"
 	done
 	((held[1] > 50)) || fail "held: ${held[*]}"
 	eq "${held[1]}" "${held[0]}" "how often a condition held"
+}
+
+test_recorded_conditions() {
+	conditions_hold start_requests 300 -- --when 'hit request_start if id > 100 && (id < 150 || id >= 290)' \
+		--when 'hit request_stop if status >= 200 && id = 7' --when 'hit request_start if id < -3'
+	! finds "warning: --when" "$TMP/err" || fail "$(<"$TMP/err")"
+	conditions_hold start_filtered 2 -- --when 'hit fn:Filtered.pick if arg1 == -7 && arg0 > 1' --when 'hit fn:Filtered.mixed if arg0 > 10'
 }
 
 # ---- what is refused --------------------------------------------------------------------------

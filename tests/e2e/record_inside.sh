@@ -2,7 +2,7 @@
 # `record --engine inside`: events that the process writes itself, against the books of the programs.
 #
 # needs: fixtures link ocaml
-# ocaml5: test_pairs_by_thread test_pairs_by_key test_calls test_fibres_that_move test_fibres_in_domains test_collector test_what_has_not_ended test_what_has_not_ended_yet test_nobody test_threads_that_end
+# ocaml5: test_functions_without_arguments test_pairs_by_thread test_pairs_by_key test_calls test_fibres_that_move test_fibres_in_domains test_collector test_what_has_not_ended test_what_has_not_ended_yet test_nobody test_threads_that_end
 # takes: 60 s
 ENGINE=inside
 . "$(dirname "$0")/lib.sh"
@@ -73,6 +73,52 @@ test_arguments() {
 		assert [args for probe, args in inside if probe == "closure_iisi"] == [["?", "?", "?", 7]], inside
 		assert ("many_iiiiiiiiiiiiiii", [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 3, 7, 11, 15, 19]) in wanted and len(wanted) > 15, wanted
 	PY
+}
+
+# A function is recorded without its arguments if no jump fits where they are in registers. One line says so.
+test_functions_without_arguments() {
+	local status=0 lacks=0
+	mkdir "$TMP/built"
+	cat >"$TMP/built/few.ml" <<-'ML'
+	type t = { mutable a : int; mutable b : int; mutable c : int }
+	let[@inline never] grow t n = t.c <- t.c + n + Sys.opaque_identity 0
+	(* Its first instructions save its arguments on the stack, and then load other values into their registers. *)
+	let[@inline never] adds t n =
+	  let p = t.b in
+	  if p >= t.c then grow t 1;
+	  t.a <- n; t.b <- p + Sys.opaque_identity 1
+	let[@inline never] takes x y z =
+	  let sum = ref 0 in
+	  for i = x to y do sum := !sum + Sys.opaque_identity i done;
+	  !sum + z
+	let () =
+	  print_endline "ready"; ignore (input_line stdin);
+	  let t = { a = 0; b = 0; c = 5 } in
+	  for i = 1 to 40 do adds t i; ignore (Sys.opaque_identity (takes i (2 * i) 7)) done;
+	  print_endline "end"; ignore (try input_line stdin with End_of_file -> "")
+	ML
+	(cd "$TMP/built" && ocamlopt -g few.ml -o few) >"$TMP/warnings" 2>&1 || fail "$(<"$TMP/warnings")"
+	start_target "$TMP/built/few"
+	await_line ready
+	record_work --time fn:Few.adds --time fn:Few.takes --print fn:Few.adds --json
+	! has_text "$TMP/err" 'measured without .* arguments' || lacks=1
+	finds -x 'ocaml-probes: warning: .*/few: 1 function is measured without its arguments, since a jump does not fit where these are in registers; the first one is fn:Few.adds' \
+		"$TMP/err" || ((!lacks)) || fail "$(<"$TMP/err")"
+	[[ $(ocamlopt -version) != 4.14.1 ]] || eq "$lacks" 1 "a function without arguments"
+	check_totals
+	check_trace "$lacks" <<-'PY'
+		def args_of(table, name):
+		    return [list(json.loads(args).values()) for args, in sql(f"select args from {table} where name = ?", name)]
+		adds = [[] if words[0] == "1" else ["?", i] for i in range(1, 41)]
+		assert args_of("slices", "Few.adds") == args_of("instants", "fn:Few.adds") == adds, args_of("slices", "Few.adds")
+		assert args_of("slices", "Few.takes") == [[i, 2 * i, 7] for i in range(1, 41)], args_of("slices", "Few.takes")
+	PY
+	((lacks)) || return 0
+	# A filter needs the argument.
+	"$TOOL" record -pid "$TARGET" "${RECORD_FLAGS[@]}" --time fn:Few.adds --filter 'arg1 > 3' -o "$TMP/none" -quiet >"$TMP/out" 2>"$TMP/err" || status=$?
+	eq "$status" 4 "status: $(<"$TMP/err")"
+	finds -Fx "ocaml-probes: 'fn:Few.adds': cannot be counted inside: a jump does not fit where its arguments are in registers" "$TMP/err" ||
+		fail "$(<"$TMP/err")"
 }
 
 test_fibres_that_move() { check_fibres_that_move; }
