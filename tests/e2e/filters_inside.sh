@@ -5,7 +5,7 @@
 # needs: fixtures ocaml/requests ocaml/args ocaml/forking
 # ocaml5: all
 # smoke: test_filters_of_functions
-# takes: 20 s
+# takes: 40 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/record_lib.sh"

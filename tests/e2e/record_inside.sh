@@ -3,7 +3,7 @@
 #
 # needs: fixtures link ocaml
 # ocaml5: test_functions_without_arguments test_pairs_by_thread test_pairs_by_key test_calls test_fibres_that_move test_fibres_in_domains test_collector test_what_has_not_ended test_what_has_not_ended_yet test_nobody test_threads_that_end
-# takes: 60 s
+# takes: 100 s
 ENGINE=inside
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"

@@ -253,6 +253,12 @@ static void fill_record(struct event_matcher *matcher, const struct kept_event *
 		fill_node(matcher, event, point->places[i], &record->nodes[i]);
 }
 
+/* Return the time between two events. One that was late can seem to be before the other. */
+static uint64_t time_between(const struct kept_event *start, const struct kept_event *stop)
+{
+	return stop->ns > start->ns ? stop->ns - start->ns : 0;
+}
+
 static void pass_pair(struct event_matcher *matcher, uint32_t pair, const struct kept_event *start,
 		      const struct kept_event *stop)
 {
@@ -260,7 +266,7 @@ static void pass_pair(struct event_matcher *matcher, uint32_t pair, const struct
 
 	fill_record(matcher, stop, &record->stop);
 	record->stop.kind = RECORD_SLOW;
-	record->ns = stop->ns - start->ns;
+	record->ns = time_between(start, stop);
 	record->pair = pair;
 	record->has_start = 1;
 	fill_record(matcher, start, &record->start);
@@ -293,7 +299,7 @@ static void end_pair(struct event_matcher *matcher, uint32_t pair, const struct 
 {
 	if (is_rejected(matcher, start))
 		return;
-	count_pair(matcher, pair, stop->ns - start->ns);
+	count_pair(matcher, pair, time_between(start, stop));
 	pass_pair(matcher, pair, start, stop);
 }
 
