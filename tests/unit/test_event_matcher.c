@@ -639,7 +639,7 @@ TEST(open_slices_are_known)
 	finish();
 }
 
-/* What a thread has begun that has ended is not open, but an orphan. A key belongs to the process. */
+/* What an ended thread has begun is not open, but an orphan. A key belongs to the process. */
 TEST(threads_that_have_ended_leave_orphans)
 {
 	struct engine_opens opens = { 0 };
