@@ -44,19 +44,21 @@ check_trace() { # [ARG...]
 	{
 		cat <<'PY'
 import json, sqlite3, sys
-database, printed, output, *words = sys.argv[1:]
+database, printed, output, engine, *words = sys.argv[1:]
 def sql(query, *args):
     return sqlite3.connect(database).execute(query, args).fetchall()
 lines = [json.loads(line) for line in open(printed)]
 totals = lines[-1] if lines else None
 books = open(output).read().splitlines()
+# The engine inside reads the time stamp counter, and converts it to CLOCK_MONOTONIC within 2 us, as the manual says.
+slack = 2000 if engine == "inside" else 0
 # The value of an argument that is a string: the engine inside reads ints only.
 def text(value):
-    return "?" if totals["engine"] == "inside" else value
+    return "?" if engine == "inside" else value
 PY
 		cat
 	} >"$TMP/check.py"
-	holds python3 "$TMP/check.py" "$TMP/db" "$TMP/totals" "$(output_of)" "$@" || fail "$(<"$TMP/err")"
+	holds python3 "$TMP/check.py" "$TMP/db" "$TMP/totals" "$(output_of)" "$ENGINE" "$@" || fail "$(<"$TMP/err")"
 }
 
 # Slices are as many, and take as long, as the tool has counted and timed in the same run.
@@ -89,7 +91,7 @@ check_unended() {
 		assert {key: len(list_) for key, list_ in found.items()} == {key: len(list_) for key, list_ in open_ones.items()}, (found, open_ones)
 		for key, list_ in open_ones.items():
 		    for (before, behind, number), (begin, args) in zip(sorted(list_), sorted(found[key], key=lambda one: one[0])):
-		        assert before <= begin <= behind, (key, before, begin, behind)
+		        assert before - slack <= begin <= behind + slack, (key, before, begin, behind)
 		        assert args.pop("did not end") == "no end was seen in the recording", args
 		        if "," in key[0]:
 		            assert args["id"] == number, (key, args, number)
