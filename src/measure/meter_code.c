@@ -122,14 +122,17 @@ static size_t selection_count(const struct selection *selection)
 	return n;
 }
 
-static void wish_selected(struct wishes *wishes, const struct selection *selection, bool has_args)
+/* HAS_ARGS: the arguments are needed. PRINTS: they are printed. */
+static void wish_selected(struct wishes *wishes, const struct selection *selection, bool has_args,
+			  bool prints)
 {
 	const struct item *item;
 
 	for (size_t i = 0; (item = selection_item(selection, i)); i++)
 		if (item_is_code(item->text))
-			wishes->list[wishes->n++] =
-				(struct code_wish){ .text = item->text, .has_args = has_args };
+			wishes->list[wishes->n++] = (struct code_wish){ .text = item->text,
+									.has_args = has_args,
+									.wants_args = prints };
 }
 
 /*
@@ -143,10 +146,11 @@ static void wish_pair(struct wishes *wishes, const struct request_pair *pair, bo
 		wishes->list[wishes->n++] =
 			(struct code_wish){ .text = pair->start.text,
 					    .is_timed = request_pair_is_calls(pair),
-					    .has_args = has_args || prints };
+					    .has_args = has_args,
+					    .wants_args = prints };
 	if (!request_pair_is_calls(pair) && item_is_code(pair->stop.text))
 		wishes->list[wishes->n++] =
-			(struct code_wish){ .text = pair->stop.text, .has_args = prints };
+			(struct code_wish){ .text = pair->stop.text, .wants_args = prints };
 }
 
 /* List the requested functions in WISHES. The caller frees the list, also after an error. */
@@ -162,13 +166,14 @@ static int make_wishes(const struct ocp_meter *meter, struct wishes *wishes)
 						  sizeof(*wishes->list)) };
 	if (!wishes->list)
 		return ctx_no_memory(meter->ctx);
-	wish_selected(wishes, &meter->counted, has_args);
-	wish_selected(wishes, &args->printed, true);
+	wish_selected(wishes, &meter->counted, has_args, false);
+	wish_selected(wishes, &args->printed, has_args, true);
 	for (size_t i = 0; i < meter->request.timed.n; i++)
 		wishes->list[wishes->n++] =
 			(struct code_wish){ .text = meter->request.timed.list[i].text,
 					    .is_timed = true,
-					    .has_args = has_args || meter->request.has_slower };
+					    .has_args = has_args,
+					    .wants_args = meter->request.has_slower };
 	for (size_t i = 0; i < meter->request.n_pairs; i++)
 		wish_pair(wishes, &meter->request.pairs[i], has_args, meter->request.has_slower);
 	for (size_t i = 0; i < wishes->n; i++) {

@@ -22,8 +22,9 @@ struct code_needs {
 	 * arguments have not changed
 	 */
 	bool args;
-	bool bounds; /* for a phase: use only first instructions and returns of functions */
-	bool window; /* for a function or a line: its sites are windows (code/window.h) */
+	bool may_lack_args; /* of windows: without arguments is better than not at all */
+	bool bounds;	    /* for a phase: use only first instructions and returns of functions */
+	bool window;	    /* for a function or a line: its sites are windows (code/window.h) */
 };
 
 /* A growing list of sites. The caller frees `sites`; code_sites_close() frees everything else. */
@@ -40,6 +41,7 @@ struct code_sites {
 	 * the end of a message; NULL if it can
 	 */
 	const char *no_frames;
+	bool lacks_args;    /* the function that was added last is measured without its arguments */
 	bool has_c_library; /* the file is the C library or the loader, or contains one of them */
 	struct site *sites;
 	size_t n;

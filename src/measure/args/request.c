@@ -332,16 +332,33 @@ bool measure_request_counts_c(const struct measure_request *request)
 	return false;
 }
 
+static bool is_ocaml_function(const struct item *item)
+{
+	return item->kind == ITEM_FUNCTION || item->kind == ITEM_FUNCTION_REGEXP;
+}
+
 /* Return true if ITEM is a function of OCaml or a phase of the collector. */
 static bool can_be_timed_inside(const struct item *item)
 {
-	return item->kind == ITEM_FUNCTION || item->kind == ITEM_FUNCTION_REGEXP ||
-	       item->kind == ITEM_GC_PHASE;
+	return is_ocaml_function(item) || item->kind == ITEM_GC_PHASE;
+}
+
+/* Return true if code is printed other than OCaml functions that may write events. */
+static bool prints_code_for_bpf(const struct measure_request *request)
+{
+	for (size_t i = 0; i < request->printed.n; i++) {
+		const struct item *item = &request->printed.list[i];
+
+		if (is_code(item) && !(request->event_bytes && is_ocaml_function(item)))
+			return true;
+	}
+	return false;
 }
 
 /*
  * Return true if code is measured other than the calls of functions and the lines, which are
- * counted, and calls of OCaml functions and phases of the collector, which are timed, too.
+ * counted, calls of OCaml functions, which are timed and write events, too, and phases of the
+ * collector, which are timed.
  */
 static bool has_code_for_bpf(const struct measure_request *request)
 {
@@ -359,7 +376,7 @@ static bool has_code_for_bpf(const struct measure_request *request)
 		if (item->kind == ITEM_NOTE)
 			return true;
 	}
-	return have_code(&request->printed);
+	return false;
 }
 
 const char *measure_request_needs_bpf(const struct measure_request *request)
@@ -368,7 +385,6 @@ const char *measure_request_needs_bpf(const struct measure_request *request)
 		bool is_asked;
 		const char *name;
 	} needs[] = {
-		{ request->filter && request->event_bytes, "--filter" },
 		{ request->hist, "--hist" },
 		{ request->by, "--by" },
 		{ request->printed.n && !request->event_bytes, "--print" },
@@ -378,6 +394,7 @@ const char *measure_request_needs_bpf(const struct measure_request *request)
 		{ request->split == OCP_BY_THREAD, "--by-thread" },
 		{ request->children, "--children" },
 		{ has_code_for_bpf(request), "note:, times of c: and pairs of functions or lines" },
+		{ prints_code_for_bpf(request), "hits of c:, note: and lines" },
 	};
 
 	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)

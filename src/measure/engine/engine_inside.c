@@ -82,8 +82,8 @@ struct engine {
 	bool is_found; /* an earlier tool attached the processes */
 	bool is_kept;
 	/*
-	 * If hits and pairs are recorded: what the events of each site mean, by the number of the
-	 * site, and the size of the rings in each process. Otherwise NULL.
+	 * If hits and pairs are recorded: what the events of max_sites sites mean, and the size of
+	 * the rings in each process. Otherwise NULL.
 	 */
 	struct event_point *points;
 	size_t event_bytes;
@@ -115,8 +115,6 @@ const char *engine_inside_cannot(const struct engine_spec *spec)
 		return "histograms of arguments";
 	if (spec->by.is_on)
 		return "groups by an argument";
-	if (spec->filter && spec->request.event_bytes)
-		return "filtered single hits";
 	if ((spec->request.printed.n || spec->request.has_slower) && !spec->request.event_bytes)
 		return "single hits";
 	if (spec->request.split == OCP_BY_THREAD)
@@ -149,7 +147,7 @@ static int open_engine(struct ocp_ctx *ctx, const struct engine_spec *spec, stru
 	};
 	if (spec->request.event_bytes) {
 		engine->event_bytes = spec->request.event_bytes;
-		engine->points = calloc(spec->max_sites + 1, sizeof(*engine->points));
+		engine->points = calloc(2 * spec->max_sites + 1, sizeof(*engine->points));
 	}
 	if (!engine->roles || (engine->event_bytes && !engine->points)) {
 		free(engine->roles);
@@ -215,14 +213,12 @@ static int add_event(const struct inside_process *process, const struct engine_f
 		     struct sites_to_count *sites)
 {
 	const struct engine_site *site = &file->sites[i];
-	const uint32_t number = (uint32_t)(file->first_site + i);
 	struct inside_event *event = &sites->events[process->n_sites - 1];
 
-	if (!event_point_make(site, &sites->engine->roles[site->first_role],
-			      file->args ? &file->args[site->args] : NULL,
-			      &sites->engine->points[number], event))
+	if (!event_points_make(site, &sites->engine->roles[site->first_role],
+			       file->args ? &file->args[site->args] : NULL, file->first_site + i,
+			       sites->engine->max_sites, sites->engine->points, event))
 		return no_place_of_key(process, file);
-	event->point = number;
 	sites->sites[process->n_sites - 1].n_roles = site->n_roles || site->is_printed;
 	if (site->n_roles || site->is_printed)
 		sites->roles[sites->n_roles++] = (struct inside_role){ .event = event };
@@ -612,7 +608,7 @@ static int inside_process_attach(const struct engine *engine, pid_t pid,
 	err = attach_counters(process, engine, files, n);
 	if (!err && engine->points)
 		err = event_matcher_new(engine->ctx, engine->roles, engine->n_pairs, engine->depth,
-					engine->points, engine->max_sites, process->inside, pid,
+					engine->points, 2 * engine->max_sites, process->inside, pid,
 					&process->events);
 	if (err)
 		inside_process_close(process);
