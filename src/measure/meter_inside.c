@@ -12,6 +12,7 @@
 #include "base/plural.h"
 #include "measure/engine/engine_inside.h"
 #include "measure/engine/inside_filters.h"
+#include "measure/engine/inside_process.h"
 #include "measure/found.h"
 #include "measure/meter.h"
 #include "measure/pin_meta.h"
