@@ -133,20 +133,22 @@ static void wish_selected(struct wishes *wishes, const struct selection *selecti
 }
 
 /*
- * HAS_ARGS: the arguments of the start are needed. PRINTS: those of the start and the stop are
- * printed.
+ * STARTS: the arguments of the start are needed. BOTH: those of the start and the stop are needed.
  */
-static void wish_pair(struct wishes *wishes, const struct request_pair *pair, bool has_args,
-		      bool prints)
+static void wish_pair(struct wishes *wishes, const struct request_pair *pair, bool starts,
+		      bool both)
 {
+	const bool is_calls = request_pair_is_calls(pair);
+
 	if (item_is_code(pair->start.text))
-		wishes->list[wishes->n++] =
-			(struct code_wish){ .text = pair->start.text,
-					    .is_timed = request_pair_is_calls(pair),
-					    .has_args = has_args || prints };
-	if (!request_pair_is_calls(pair) && item_is_code(pair->stop.text))
-		wishes->list[wishes->n++] =
-			(struct code_wish){ .text = pair->stop.text, .has_args = prints };
+		wishes->list[wishes->n++] = (struct code_wish){ .text = pair->start.text,
+								.is_timed = is_calls,
+								.has_args = starts || both,
+								.in_pair = !is_calls };
+	if (!is_calls && item_is_code(pair->stop.text))
+		wishes->list[wishes->n++] = (struct code_wish){ .text = pair->stop.text,
+								.has_args = both,
+								.in_pair = true };
 }
 
 /* List the requested functions in WISHES. The caller frees the list, also after an error. */
@@ -170,7 +172,8 @@ static int make_wishes(const struct ocp_meter *meter, struct wishes *wishes)
 					    .is_timed = true,
 					    .has_args = has_args || meter->request.has_slower };
 	for (size_t i = 0; i < meter->request.n_pairs; i++)
-		wish_pair(wishes, &meter->request.pairs[i], has_args, meter->request.has_slower);
+		wish_pair(wishes, &meter->request.pairs[i], has_args,
+			  meter->request.has_slower || args->key_arg >= 0);
 	for (size_t i = 0; i < wishes->n; i++) {
 		wishes->list[i].spans = meter->request.spans;
 		wishes->list[i].by_window = meter_is_inside(meter);

@@ -22,6 +22,7 @@ struct code_needs {
 	 * arguments have not changed
 	 */
 	bool args;
+	bool pair; /* of a function: its calls begin or end pairs, so rsp at its entry is needed */
 	bool bounds; /* for a phase: use only first instructions and returns of functions */
 	bool window; /* for a function or a line: its sites are windows (code/window.h) */
 };

@@ -232,7 +232,8 @@ enum {
 
 struct pairs_start {
 	uint64_t ticks; /* the value of the time stamp counter at the start */
-	uint64_t sp;	/* the stack pointer at the site that started */
+	/* the stack pointer at the site that started; at a window, the frame: inside_role.key */
+	uint64_t sp;
 };
 
 /* `ticks` of a start that a filter has rejected: its stop finds it, but it is not counted. */

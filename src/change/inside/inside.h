@@ -74,7 +74,13 @@ struct inside_role {
 	uint32_t pair;
 	bool is_stop;
 	bool is_keyed;
-	struct inside_place key; /* where the key is at the site, if is_keyed */
+	/*
+	 * At a window without keeps_r11, if not is_keyed: the pair is matched by thread, and the
+	 * frame of the call takes the place of the stack pointer. The frame is `key`.
+	 */
+	bool is_framed;
+	/* where the key is at the site, if is_keyed; INSIDE_FRAME if is_framed */
+	struct inside_place key;
 	const struct inside_event *event;
 };
 

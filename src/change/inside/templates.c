@@ -162,9 +162,12 @@ static void template_of(const struct inside_role *role, const uint8_t **begin, c
 	} else if (role->is_keyed) {
 		*begin = role->is_stop ? templates_key_stop : templates_key_start;
 		*end = role->is_stop ? templates_event : templates_key_stop;
+	} else if (role->is_framed) {
+		*begin = role->is_stop ? templates_frame_stop : templates_frame_start;
+		*end = role->is_stop ? templates_key_start : templates_frame_stop;
 	} else {
 		*begin = role->is_stop ? templates_stop : templates_start;
-		*end = role->is_stop ? templates_key_start : templates_stop;
+		*end = role->is_stop ? templates_frame_start : templates_stop;
 	}
 }
 
@@ -395,7 +398,6 @@ static void set_values(struct assembly *assembly, const struct block_header *hea
 	values[HOLE_TO_BLOCK_ADDR] = (int64_t)(header->addr + offsetof(struct block_header, addr));
 	values[HOLE_TO_NS_PER_TICK] =
 		(int64_t)(header->addr + offsetof(struct block_header, ns_per_tick));
-	values[HOLE_TO_STOP] = routine_at(routines, templates_routine_stop);
 	values[HOLE_TO_ROOM] = routine_at(routines, templates_routine_room);
 	values[HOLE_TO_WINDOW_ROOM] = routine_at(routines, templates_routine_window_room);
 	values[HOLE_TO_STACK_PAGE] = (int64_t)(header->addr + header->pairs_off +
@@ -632,6 +634,10 @@ static bool put_role(struct assembly *assembly, const struct block_header *heade
 {
 	const uint64_t routines = header->addr + header->code_off;
 	const bool is_of_fiber = role->is_keyed && role->key.kind == INSIDE_FIBER_FRAME;
+	const uint8_t *const starts[2][2] = {
+		{ templates_routine_start, templates_routine_frame_start },
+		{ templates_routine_reject, templates_routine_frame_reject },
+	};
 	const uint8_t *const key_starts[2][2] = {
 		{ templates_routine_key_start, templates_routine_fiber_start },
 		{ templates_routine_key_reject, templates_routine_fiber_reject },
@@ -643,8 +649,11 @@ static bool put_role(struct assembly *assembly, const struct block_header *heade
 		return put_event(assembly, header, role->event);
 	assembly->values[HOLE_TO_PAIR] =
 		(int64_t)(header->addr + pairs_area_off(header, role->pair));
-	assembly->values[HOLE_TO_START] = routine_at(
-		routines, assembly->rejects ? templates_routine_reject : templates_routine_start);
+	assembly->values[HOLE_TO_START] =
+		routine_at(routines, starts[assembly->rejects][role->is_framed]);
+	assembly->values[HOLE_TO_STOP] = routine_at(
+		routines, role->is_framed ? templates_routine_frame_stop : templates_routine_stop);
+	assembly->values[HOLE_FRAME_OFF] = SITE_RSP + role->key.number;
 	assembly->values[HOLE_TO_KEY_START] =
 		routine_at(routines, key_starts[assembly->rejects][is_of_fiber]);
 	assembly->values[HOLE_TO_KEY_STOP] = routine_at(
@@ -652,6 +661,8 @@ static bool put_role(struct assembly *assembly, const struct block_header *heade
 	template_of(role, &begin, &end);
 	code = put_template(assembly, begin, end);
 	load = role->is_stop ? templates_key_stop_load : templates_key_start_load;
+	if (role->is_framed)
+		return role->key.number >= 0 && role->key.number <= INSIDE_STACK_MAX;
 	return !role->is_keyed || put_key(&role->key, code + template_bytes(begin, load));
 }
 

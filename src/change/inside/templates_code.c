@@ -7,10 +7,10 @@
  * enter_stop), start or stop for each role, leave; gate. With an event, event_room, enter, event,
  * arg for each argument, commit and leave take the place of what is between count and gate. The
  * trampoline of a window is count (or window_cpu); with pairs window_room, window_gap, enter (or
- * enter_stop), start, stop, key_start or key_stop for each role, leave and window_leave; the copy
- * of the window. With an event, window_event_room takes the place of window_room. The trampoline of
- * a window of C code (keeps_r11) has count_cpu instead of window_cpu, and no window_room. Each part
- * of a block has one copy of the routines.
+ * enter_stop), start, stop, frame_start, frame_stop, key_start or key_stop for each role, leave and
+ * window_leave; the copy of the window. With an event, window_event_room takes the place of
+ * window_room. The trampoline of a window of C code (keeps_r11) has count_cpu instead of
+ * window_cpu, and no window_room. Each part of a block has one copy of the routines.
  *
  * The templates are data of this program, which never runs them. They are copied, and must work at
  * any address: they jump only within themselves, and reach everything else through holes. A hole is
@@ -323,6 +323,23 @@ asm("	template start\n"
     "	call	HOLE + .\n"
     "		hole TO_STOP\n"
 
+    /* ... at a window of a function: r11 is rsp at the entry of the function */
+    "	template frame_start\n"
+    "	lea	HOLE(%rip), %rdi\n"
+    "		hole TO_PAIR\n"
+    "	lea	HOLE(%rsp), %r11\n"
+    "		hole FRAME_OFF\n"
+    "	call	HOLE + .\n"
+    "		hole TO_START\n"
+
+    "	template frame_stop\n"
+    "	lea	HOLE(%rip), %rdi\n"
+    "		hole TO_PAIR\n"
+    "	lea	HOLE(%rsp), %r11\n"
+    "		hole FRAME_OFF\n"
+    "	call	HOLE + .\n"
+    "		hole TO_STOP\n"
+
     /* A pair by key: templates.c writes the code that loads the key into rsi. */
     "	template key_start\n"
     "	lea	HOLE(%rip), %rdi\n"
@@ -491,11 +508,23 @@ asm(".macro orphan_newest\n"
     ".endm\n");
 
 /*
+ * Set REG to the stack pointer by which starts and stops are matched. If FRAMED, it is in r11:
+ * routines with these names are for windows, where r11 is not in use.
+ */
+asm(".macro sp_to reg, framed\n"
+    "	.if	\\framed\n"
+    "	mov	%r11, \\reg\n"
+    "	.else\n"
+    "	lea	SP(%rsp), \\reg\n"
+    "	.endif\n"
+    ".endm\n");
+
+/*
  * Start the pair whose area is at rdi or, if REJECTED, store a rejected start. Throughout, ecx is
  * the thread's id, rdx the thread's slot, rax the state of the slot before the start, rsi the state
  * after it. Changes rax, rcx, rdx, rsi, rdi.
  */
-asm(".macro start_by_thread rejected\n"
+asm(".macro start_by_thread rejected, framed\n"
     ".Lstart\\@:\n"
     "	mov	%fs:HOLE, %ecx\n"		/* the thread's id */
     "		hole TID\n"
@@ -537,7 +566,7 @@ asm(".macro start_by_thread rejected\n"
     "	incq	STARTS(%rdx)\n"
     "	.endif\n"
     "	mov	%rax, %rsi\n"
-    "	lea	SP(%rsp), %rax\n"
+    "	sp_to	%rax, \\framed\n"
     "	mov	%rax, RING_SP(%rsi)\n"
     "	begin_to_rax \\rejected\n"
     "	mov	%rax, RING_TICKS(%rsi)\n"
@@ -648,46 +677,50 @@ asm(".macro start_by_thread rejected\n"
     ".endm\n"
 
     "	template routine_start\n"
-    "	start_by_thread 0\n"
+    "	start_by_thread 0, 0\n"
     "	template routine_reject\n"
-    "	start_by_thread 1\n");
+    "	start_by_thread 1, 0\n"
+    "	template routine_frame_start\n"
+    "	start_by_thread 0, 1\n"
+    "	template routine_frame_reject\n"
+    "	start_by_thread 1, 1\n");
 
 /*
  * Stop the pair whose area is at rdi. No locks are needed, because a slot with open starts belongs
  * to its thread. Each total changes in one instruction, because a signal handler may change it
  * between two instructions.
  */
-asm("	template routine_stop\n"
+asm(".macro stop_by_thread framed\n"
     "	mov	%fs:HOLE, %ecx\n"		/* the thread's id */
     "		hole TID\n"
     "	mov	%ecx, %eax\n"
     "	slot_at_eax\n"
     "	mov	(%rdx), %rax\n"
     "	cmp	%ecx, %eax\n"
-    "	jne	.Lstop_find\n"
+    "	jne	.Lstop_find\\@\n"
 
-    ".Lstop_found:\n"
+    ".Lstop_found\\@:\n"
     "	mov	%rax, %rsi\n"
     "	shr	$32, %rsi\n" /* esi: n in its lower half, next in its upper half */
     "	test	%si, %si\n"
-    "	jz	.Lstop_find\n"
-    "	lea	SP(%rsp), %rdi\n" /* the routine no longer needs the address of the pair's area */
+    "	jz	.Lstop_find\\@\n"
+    "	sp_to	%rdi, \\framed\n" /* the address of the pair's area is no longer needed */
     "	mov	%esi, %eax\n"
     "	shr	$16, %eax\n"
     "	dec	%eax\n"				/* the place of the newest start */
     "	start_at_eax\n"
     "	cmp	%rdi, RING_SP(%rax)\n"
-    "	jne	.Lother_frame\n"
+    "	jne	.Lother_frame\\@\n"
 
     /* The start at rax belongs to this stop. */
-    ".Lmatched:\n"
+    ".Lmatched\\@:\n"
     "	mov	RING_TICKS(%rax), %rcx\n"
     "	mov	NOW(%rsp), %rax\n"
     "	mov	%rdx, %rsi\n"			/* the slot */
     "	test	%rcx, %rcx\n"
-    "	jz	.Lstop_rejected\n"
+    "	jz	.Lstop_rejected\\@\n"
     "	add_time\n"
-    ".Lstop_rejected:\n"
+    ".Lstop_rejected\\@:\n"
     /*
      * Do this last, because the slot may be free afterwards. Write all 64 bits at once, because the
      * next load reads 64 bits.
@@ -698,66 +731,72 @@ asm("	template routine_stop\n"
     "	ret\n"
 
     /* The newest start is in another frame. Look for an older start with the stack pointer rdi. */
-    ".Lother_frame:\n"
+    ".Lother_frame\\@:\n"
     "	mov	$1, %ecx\n"			/* number of newer starts */
-    ".Lframe_next:\n"
+    ".Lframe_next\\@:\n"
     "	cmp	%cx, %si\n"			/* n */
-    "	jbe	.Lframe_none\n"
+    "	jbe	.Lframe_none\\@\n"
     "	cmp	$DEPTH_MASK, %ecx\n"		/* the ring has no more starts, whatever n is */
-    "	ja	.Lframe_none\n"
+    "	ja	.Lframe_none\\@\n"
     "	mov	%esi, %eax\n"
     "	shr	$16, %eax\n"
     "	dec	%eax\n"
     "	sub	%ecx, %eax\n"
     "	start_at_eax\n"
     "	cmp	%rdi, RING_SP(%rax)\n"
-    "	je	.Lframe_found\n"
+    "	je	.Lframe_found\\@\n"
     "	inc	%ecx\n"
-    "	jmp	.Lframe_next\n"
+    "	jmp	.Lframe_next\\@\n"
 
     /* add the newer starts to the orphans: an exception has skipped their stops */
-    ".Lframe_found:\n"
+    ".Lframe_found\\@:\n"
     "	push	%rax\n"
     "	mov	%ecx, %edi\n"
     "	orphan_newest\n"
     "	pop	%rax\n"
     "	imul	$ONE_MORE, %ecx, %ecx\n"
     "	sub	%ecx, N_AND_NEXT(%rdx)\n"
-    "	jmp	.Lmatched\n"
+    "	jmp	.Lmatched\\@\n"
 
-    ".Lframe_none:\n"				/* another function stops: take the newest */
+    ".Lframe_none\\@:\n"				/* another function stops: take the newest */
     "	mov	%esi, %eax\n"
     "	shr	$16, %eax\n"
     "	dec	%eax\n"
     "	start_at_eax\n"
-    "	jmp	.Lmatched\n"
+    "	jmp	.Lmatched\\@\n"
 
     /*
      * Look for a slot with an open start. A thread has two slots if a signal handler took one while
      * the thread itself was looking for a slot.
      */
-    ".Lstop_find:\n"
+    ".Lstop_find\\@:\n"
     "	mov	%ecx, %esi\n"
-    ".Lstop_find_next:\n"
+    ".Lstop_find_next\\@:\n"
     "	mov	%esi, %eax\n"
     "	slot_at_eax\n"
     "	mov	(%rdx), %rax\n"
     "	cmp	%ecx, %eax\n"
-    "	jne	.Lstop_not_it\n"
+    "	jne	.Lstop_not_it\\@\n"
     "	ror	$32, %rax\n"
     "	test	%ax, %ax\n"			/* n */
     "	ror	$32, %rax\n" /* ror leaves the zero flag as it is */
-    "	jnz	.Lstop_found\n"
-    ".Lstop_not_it:\n"
-    "	next_in_window .Lstop_find_next\n"
+    "	jnz	.Lstop_found\\@\n"
+    ".Lstop_not_it\\@:\n"
+    "	next_in_window .Lstop_find_next\\@\n"
 
     /*
      * Count the stop in the data that the threads share, because the slot may belong to another
      * thread by now.
      */
-    ".Lorphan:\n"
+    ".Lorphan\\@:\n"
     "	lock incq ORPHAN_STOPS(%rdi)\n"
-    "	ret\n");
+    "	ret\n"
+    ".endm\n"
+
+    "	template routine_stop\n"
+    "	stop_by_thread 0\n"
+    "	template routine_frame_stop\n"
+    "	stop_by_thread 1\n");
 
 /*
  * A pair by key: its area is at rdi, its key is in rsi, see block.h. Until the key was found or

@@ -332,27 +332,29 @@ bool measure_request_counts_c(const struct measure_request *request)
 	return false;
 }
 
-/* Return true if ITEM is a function of OCaml or a phase of the collector. */
-static bool can_be_timed_inside(const struct item *item)
+static bool is_ocaml_function(const struct item *item)
 {
-	return item->kind == ITEM_FUNCTION || item->kind == ITEM_FUNCTION_REGEXP ||
-	       item->kind == ITEM_GC_PHASE;
+	return item->kind == ITEM_FUNCTION || item->kind == ITEM_FUNCTION_REGEXP;
+}
+
+/* Return true if the engine inside can time PAIR: calls, or from one probe or function to another. */
+static bool can_be_timed_inside(const struct request_pair *pair)
+{
+	if (request_pair_is_calls(pair))
+		return is_ocaml_function(&pair->start) || pair->start.kind == ITEM_GC_PHASE;
+	return (is_ocaml_function(&pair->start) || !is_code(&pair->start)) &&
+	       (is_ocaml_function(&pair->stop) || !is_code(&pair->stop));
 }
 
 /*
  * Return true if code is measured other than the calls of functions and the lines, which are
- * counted, and calls of OCaml functions and phases of the collector, which are timed, too.
+ * counted, and pairs that can be timed inside.
  */
 static bool has_code_for_bpf(const struct measure_request *request)
 {
-	for (size_t i = 0; i < request->n_pairs; i++) {
-		const struct request_pair *pair = &request->pairs[i];
-		const bool is_calls =
-			request_pair_is_calls(pair) && can_be_timed_inside(&pair->start);
-
-		if (!is_calls && (is_code(&pair->start) || is_code(&pair->stop)))
+	for (size_t i = 0; i < request->n_pairs; i++)
+		if (!can_be_timed_inside(&request->pairs[i]))
 			return true;
-	}
 	for (size_t i = 0; i < request->counted.n; i++) {
 		const struct item *item = &request->counted.list[i];
 
@@ -377,7 +379,7 @@ const char *measure_request_needs_bpf(const struct measure_request *request)
 		{ request->is_outermost, "--outermost" },
 		{ request->split == OCP_BY_THREAD, "--by-thread" },
 		{ request->children, "--children" },
-		{ has_code_for_bpf(request), "note:, times of c: and pairs of functions or lines" },
+		{ has_code_for_bpf(request), "note:, times of c: and pairs of lines or phases" },
 	};
 
 	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)

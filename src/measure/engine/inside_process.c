@@ -159,6 +159,12 @@ static int add_roles(struct inside_process *process, const struct engine_file *f
 						 .is_keyed = role->is_keyed || role->is_frame };
 		if (roles[i].is_keyed && !find_key(file, site, role, &roles[i].key))
 			return no_place_of_key(process, file);
+		if (!roles[i].is_keyed && site->site && site->site->window &&
+		    !site->site->keeps_r11) {
+			roles[i].is_framed = true;
+			roles[i].key =
+				(struct inside_place){ INSIDE_FRAME, site->site->frame_depth };
+		}
 	}
 	return 0;
 }
