@@ -139,14 +139,23 @@ static int request_conditions(const struct command *command, struct options *opt
 	return code;
 }
 
+/* Return true if the engine `inside` may record the request of OPTIONS. */
+static bool may_be_inside(const struct options *options)
+{
+	if (measure_options_need_bpf(options) || options->engine == ENGINE_BPF)
+		return false;
+	return options->engine != ENGINE_DEFAULT || meter_lacks_bpf(options->ctx);
+}
+
 /*
  * With a key, also record the hits of the starts and stops of the pairs: they show in which threads
  * a request was. A filter need not apply to the arguments of both, so with a filter they are not
- * recorded.
+ * recorded. The engine `inside` records no hits of functions.
  */
 static int request_ends_of_pairs(const struct command *command, struct options *options)
 {
 	struct measure_request *request = &options->request;
+	const bool has_functions = !may_be_inside(options);
 	int code = EXIT_DONE;
 
 	if (!measure_request_has_key(request) || request->filter)
@@ -156,7 +165,8 @@ static int request_ends_of_pairs(const struct command *command, struct options *
 				       request_pair_stop(&request->pairs[i]) };
 
 		for (int j = 0; code == EXIT_DONE && *ends[1] && j < 2; j++)
-			if (!prints_probe(request, ends[j]))
+			if (!prints_probe(request, ends[j]) &&
+			    (has_functions || !item_is_code(ends[j])))
 				code = measure_options_add(command, options, "print", ends[j]);
 	}
 	return code;
@@ -531,14 +541,6 @@ static enum ending after_hits(void *data)
 }
 
 /* ---- what to record ------------------------------------------------------------------------- */
-
-/* Return true if the engine `inside` may record the request of OPTIONS. */
-static bool may_be_inside(const struct options *options)
-{
-	if (measure_options_need_bpf(options) || options->engine == ENGINE_BPF)
-		return false;
-	return options->engine != ENGINE_DEFAULT || meter_lacks_bpf(options->ctx);
-}
 
 /* Leave out the phases that the engine `inside` cannot time in PROG, and say why. */
 static int leave_out_phases(const struct options *options, const struct ocp_program *prog,

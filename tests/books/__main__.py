@@ -12,7 +12,7 @@ import said  # noqa: E402
 
 MODULES = {
     "counts": "that calls lines engines",
-    "pairs": "pairs intervals times times_of_a_pattern slow slow_calls pauses",
+    "pairs": "pairs function_pairs intervals times times_of_a_pattern slow slow_calls pauses",
     "values": "by calls_by named floats",
     "stacks": "stacks shares",
     "names": "demangled",

@@ -2,7 +2,7 @@
 # `record --engine inside`: events that the process writes itself, against the books of the programs.
 #
 # needs: fixtures ocaml
-# ocaml5: test_pairs_by_thread test_pairs_by_key test_calls test_fibres_that_move test_fibres_in_domains test_collector test_what_has_not_ended test_nobody test_threads_that_end
+# ocaml5: test_pairs_by_thread test_pairs_by_key test_pairs_of_functions test_calls test_fibres_that_move test_fibres_in_domains test_collector test_what_has_not_ended test_nobody test_threads_that_end
 # takes: 60 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
@@ -80,6 +80,30 @@ test_pairs_by_key() {
 		(instants,), = sql("select count(*) from instants where name = 'request_stop'")
 		assert instants >= pairs, (instants, pairs)
 	PY
+}
+
+# Pairs of functions: by thread, where exceptions skip stops, and by an argument.
+test_pairs_of_functions() {
+	local how flags
+	PROGRAMS=paired "$CALLS/build" "$TMP/built" 2>"$TMP/warnings"
+	for how in by_thread by_key; do
+		flags=(--key none --time fn:Paired.enters,fn:Paired.leaves --time fn:Paired.opens,fn:Paired.closes)
+		[[ $how = by_thread ]] || flags=(--key arg0 --time fn:Paired.takes,fn:Paired.gives)
+		start_target "$TMP/built/paired" 20 2 50
+		await_line ready
+		start_recording -o "$TMP/trace" "${flags[@]}" --json
+		tell go
+		wait "$RECORDING" || fail "status $?: $(<"$TMP/err")"
+		read_trace "$TMP/trace"
+		compare_with_books function_pairs "$how" "$TMP/totals" "$(output_of)"
+		check_trace <<-'PY'
+			for pair in (pair for pair in totals["pairs"] if pair["stop"]):
+			    name = pair["start"].removeprefix("fn:") + "," + pair["stop"]
+			    (count, ns), = sql("select count(*), sum(ns) from slices where name = ?", name)
+			    assert (count, ns) == (pair["count"], pair["sum_ns"]) and count >= 40, (pair, count, ns)
+			assert totals["engine"] == "inside" and totals["losses"]["prints_dropped"] == 0, totals
+		PY
+	done
 }
 
 # Calls of functions, with recursion, exceptions and tail calls: as the engine bpf counts them.

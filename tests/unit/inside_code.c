@@ -423,6 +423,18 @@ bool code_hit_checked(uint64_t trampoline, uint64_t below)
 	return !memcmp(before, after, sizeof(before));
 }
 
+bool code_hit_window(uint64_t trampoline, uint64_t below)
+{
+	enum { PLACE_R11 = 10 };
+	uint64_t before[N_REGS], after[N_REGS];
+
+	fill_random(before, sizeof(before));
+	memcpy(after, before, sizeof(before));
+	code_regs(after, trampoline, below);
+	after[PLACE_R11] = before[PLACE_R11];
+	return !memcmp(before, after, sizeof(before));
+}
+
 bool code_hit_register(uint64_t trampoline, uint32_t reg, uint64_t value)
 {
 	/* By number: the place in what code_regs() takes. It does not set rsp. */

@@ -76,6 +76,9 @@ void code_hit(uint64_t trampoline);
  */
 bool code_hit_checked(uint64_t trampoline, uint64_t below);
 
+/* ... that of a window, which may change r11 */
+bool code_hit_window(uint64_t trampoline, uint64_t below);
+
 /* ... with VALUE in register REG, as the processor numbers them. */
 bool code_hit_register(uint64_t trampoline, uint32_t reg, uint64_t value);
 

@@ -306,7 +306,7 @@ static const struct {
 	{ TARGET("\"exe\": \"x\", \"count\": [\"fn:A.f\", \"c:f\"], \"engine\": \"inside\""),
 	  ":3: targets[0]: the engine 'inside' excludes c:" },
 	{ TARGET("\"exe\": \"x\", \"count\": [\"fn:A.f\", \"note:a:b\"], \"engine\": \"inside\""),
-	  ":3: targets[0]: the engine 'inside' excludes note:, times of c: and pairs of functions or lines" },
+	  ":3: targets[0]: the engine 'inside' excludes note:, times of c: and pairs of lines or phases" },
 	{ TARGET("\"exe\": \"x\"}, {\"exe\": \"y\"},\n{\"exe\": \"x\""),
 	  ":4: targets[2]: the same program as targets[0]" },
 	{ TARGET("\"pid\": 7}, {\"pid\": 7"), ":3: targets[1]: the same program as targets[0]" },
