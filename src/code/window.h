@@ -84,10 +84,10 @@ struct code_windows {
 	struct code_window *exits;
 	size_t n_exits;
 	/*
-	 * Why calls cannot be counted, cannot begin or end pairs, or cannot be timed: the end of a
-	 * message, or NULL.
+	 * Why calls cannot be counted; cannot begin or end pairs or be grouped, for which code uses
+	 * the stack; or cannot be timed: the end of a message, or NULL.
 	 */
-	const char *no_count, *no_pair, *no_time;
+	const char *no_count, *no_stack, *no_time;
 };
 
 /*

@@ -122,14 +122,17 @@ static size_t selection_count(const struct selection *selection)
 	return n;
 }
 
-static void wish_selected(struct wishes *wishes, const struct selection *selection, bool has_args)
+/* HAS_ARGS: the arguments are needed. HAS_GROUPS: the hits are grouped by one. */
+static void wish_selected(struct wishes *wishes, const struct selection *selection, bool has_args,
+			  bool has_groups)
 {
 	const struct item *item;
 
 	for (size_t i = 0; (item = selection_item(selection, i)); i++)
 		if (item_is_code(item->text))
-			wishes->list[wishes->n++] =
-				(struct code_wish){ .text = item->text, .has_args = has_args };
+			wishes->list[wishes->n++] = (struct code_wish){ .text = item->text,
+									.has_args = has_args,
+									.uses_stack = has_groups };
 }
 
 /*
@@ -144,11 +147,11 @@ static void wish_pair(struct wishes *wishes, const struct request_pair *pair, bo
 		wishes->list[wishes->n++] = (struct code_wish){ .text = pair->start.text,
 								.is_timed = is_calls,
 								.has_args = starts || both,
-								.in_pair = !is_calls };
+								.uses_stack = !is_calls };
 	if (!is_calls && item_is_code(pair->stop.text))
 		wishes->list[wishes->n++] = (struct code_wish){ .text = pair->stop.text,
 								.has_args = both,
-								.in_pair = true };
+								.uses_stack = true };
 }
 
 /* List the requested functions in WISHES. The caller frees the list, also after an error. */
@@ -164,8 +167,8 @@ static int make_wishes(const struct ocp_meter *meter, struct wishes *wishes)
 						  sizeof(*wishes->list)) };
 	if (!wishes->list)
 		return ctx_no_memory(meter->ctx);
-	wish_selected(wishes, &meter->counted, has_args);
-	wish_selected(wishes, &args->printed, true);
+	wish_selected(wishes, &meter->counted, has_args, args->by_arg >= 0);
+	wish_selected(wishes, &args->printed, true, false);
 	for (size_t i = 0; i < meter->request.timed.n; i++)
 		wishes->list[wishes->n++] =
 			(struct code_wish){ .text = meter->request.timed.list[i].text,

@@ -279,7 +279,7 @@ struct chosen {
 	const struct line_place *place; /* points into `lines` of the finder */
 	uint64_t note_va, semaphore_va;
 	char *name; /* the name of the probe */
-	bool is_timed, has_args, in_pair, has_bounds, by_window;
+	bool is_timed, has_args, uses_stack, has_bounds, by_window;
 	/*
 	 * The user gave the exact name of the code, not a regular expression or the name of a file.
 	 */
@@ -346,7 +346,7 @@ static int choose_code(struct code_finder *f, const struct chosen *what, struct 
 	chosen->name = strdup(name);
 	chosen->is_timed = wish->is_timed;
 	chosen->has_args = wish->has_args;
-	chosen->in_pair = wish->in_pair;
+	chosen->uses_stack = wish->uses_stack;
 	chosen->has_bounds = wish->has_bounds;
 	chosen->by_window = wish->by_window;
 	if (!chosen->name) {
@@ -648,7 +648,7 @@ static void join_chosen(struct code_probes *code)
 		}
 		last->is_timed |= next->is_timed;
 		last->has_args |= next->has_args;
-		last->in_pair |= next->in_pair;
+		last->uses_stack |= next->uses_stack;
 		last->has_bounds |= next->has_bounds;
 		last->is_named |= next->is_named;
 		free(next->name);
@@ -703,7 +703,7 @@ static int add_chosen(struct code_finder *f, const struct chosen *chosen, uint32
 {
 	const struct code_needs needs = { .time = chosen->is_timed,
 					  .args = chosen->has_args,
-					  .pair = chosen->in_pair,
+					  .stack = chosen->uses_stack,
 					  .bounds = chosen->has_bounds,
 					  .window = chosen->by_window };
 	char *why;

@@ -26,7 +26,7 @@ struct code_wish {
 	const struct line_spans *spans;
 	bool is_timed;	 /* measure the time of calls: sites at the exits are needed */
 	bool has_args;	 /* measure arguments: see code_needs of code_sites.h */
-	bool in_pair;	 /* begin or end pairs: see code_needs */
+	bool uses_stack; /* begin or end pairs, or group calls: see code_needs */
 	bool by_window;	 /* count functions and lines by a jump, in a window, not by a uprobe */
 	bool has_bounds; /* for a phase: use only first instructions and returns of functions */
 	bool was_found;	 /* set by code_probes_find(): the file has the code that TEXT names */

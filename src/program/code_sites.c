@@ -228,7 +228,7 @@ static const char *find_beginning(const struct function *function,
 	 * the one that counts. So count at the function's entry instead. Also do so if rsp is not
 	 * known at the place.
 	 */
-	const bool from_entry = (needs->time || needs->pair) && decoded->time_from_entry;
+	const bool from_entry = (needs->time || needs->stack) && decoded->time_from_entry;
 
 	*spot = (struct spot){
 		.va = function->va + decoded->place,
@@ -452,7 +452,7 @@ static const char *find_window_fault(const struct code_sites *sites,
 	*what = "timed inside";
 	if (needs->time)
 		return sites->no_frames ? sites->no_frames : windows->no_time;
-	return needs->pair ? windows->no_pair : NULL;
+	return needs->stack ? windows->no_stack : NULL;
 }
 
 /*
@@ -526,7 +526,7 @@ static int name_choice(struct code_sites *sites, const struct function *choice, 
 static int add_choices(struct code_sites *sites, const struct function *function, uint32_t probe,
 		       const struct code_needs *needs, char **why)
 {
-	const struct code_needs its = { .time = needs->time, .args = true, .pair = needs->pair };
+	const struct code_needs its = { .time = needs->time, .args = true, .stack = needs->stack };
 	struct ifunc_choice list[IFUNC_CHOICES];
 	struct function choice = *function;
 	size_t n;

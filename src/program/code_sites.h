@@ -22,7 +22,11 @@ struct code_needs {
 	 * arguments have not changed
 	 */
 	bool args;
-	bool pair; /* of a function: its calls begin or end pairs, so rsp at its entry is needed */
+	/*
+	 * of a function: calls begin or end pairs, or are grouped, so rsp at the entry is needed, and
+	 * a window must have room on the stack
+	 */
+	bool stack;
 	bool bounds; /* for a phase: use only first instructions and returns of functions */
 	bool window; /* for a function or a line: its sites are windows (code/window.h) */
 };

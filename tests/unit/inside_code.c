@@ -172,6 +172,7 @@ static void lay_out(struct block_header *header, const struct code_spec *spec)
 		.header_bytes = sizeof(*header),
 		.n_sites = spec->n_sites,
 		.n_pairs = spec->n_pairs,
+		.n_groups = spec->n_groups,
 		.n_shards = spec->n_shards,
 		.n_threads = spec->n_threads,
 		.depth = spec->depth,

@@ -12,7 +12,7 @@
 enum { CODE_MAX_SITES = 8 };
 
 struct code_spec {
-	uint32_t n_sites, n_pairs, n_shards, n_threads, depth;
+	uint32_t n_sites, n_pairs, n_groups, n_shards, n_threads, depth;
 	uint32_t n_rings, ring_slots, slot_bytes;
 	uint64_t ns_per_tick;
 	/* The id of the thread is in code_fake_tid, and not the C library's. */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/search.h"
 #include "measure/engine/event_matcher.h"
 #include "measure/engine/inside_process.h"
 
@@ -29,8 +30,8 @@ const char *engine_inside_cannot(const struct engine_spec *spec)
 {
 	if (spec->n_histograms)
 		return "histograms of arguments";
-	if (spec->by.is_on)
-		return "groups by an argument";
+	if (spec->by.is_on && spec->request.n_pairs)
+		return "times grouped by an argument";
 	if (spec->filter && spec->request.event_bytes)
 		return "filtered single hits";
 	if ((spec->request.printed.n || spec->request.has_slower) && !spec->request.event_bytes)
@@ -61,7 +62,8 @@ static int open_engine(struct ocp_ctx *ctx, const struct engine_spec *spec, stru
 			  .n_pairs = spec->request.n_pairs,
 			  .max_sites = spec->max_sites,
 			  .depth = spec->request.depth,
-			  .by_process = spec->request.split == OCP_BY_PROCESS },
+			  .by_process = spec->request.split == OCP_BY_PROCESS,
+			  .by = spec->by },
 	};
 	if (spec->request.event_bytes) {
 		engine->plan.event_bytes = spec->request.event_bytes;
@@ -238,12 +240,43 @@ size_t engine_inside_n_processes(const struct engine *engine)
 
 /* ---- results, and the end ------------------------------------------------------------------- */
 
+/* Compare two groups by probe and value; the group of the values without room is the last one. */
+static int compare_groups(const void *a, const void *b)
+{
+	const struct engine_group *x = a, *y = b;
+
+	if (x->value.what != y->value.what)
+		return COMPARE(x->value.what, y->value.what);
+	if (x->is_others != y->is_others)
+		return x->is_others ? 1 : -1;
+	return x->value.type != y->value.type ? COMPARE(x->value.type, y->value.type)
+					      : COMPARE(x->value.number, y->value.number);
+}
+
+/* Join the groups of the same value in several processes. */
+static void join_groups(struct engine_reading *reading)
+{
+	size_t n = 0;
+
+	if (reading->n_groups)
+		qsort(reading->groups, reading->n_groups, sizeof(*reading->groups), compare_groups);
+	for (size_t i = 0; i < reading->n_groups; i++) {
+		if (n && compare_groups(&reading->groups[n - 1], &reading->groups[i]) == 0)
+			reading->groups[n - 1].hits += reading->groups[i].hits;
+		else
+			reading->groups[n++] = reading->groups[i];
+	}
+	reading->n_groups = n;
+}
+
 static int read_engine(struct engine *engine, struct engine_reading *reading)
 {
 	int err = 0;
 
 	for (size_t i = 0; !err && i < engine->n_processes; i++)
 		err = inside_process_add(engine->processes[i], reading);
+	if (!err)
+		join_groups(reading);
 	return err;
 }
 

@@ -50,6 +50,8 @@ struct inside_process {
 	uint32_t n_probes; /* all numbers in `probes` are below this */
 	char comm[16];
 	size_t n_sites, n_pairs;
+	uint32_t *groups; /* for each group of the process: its probe */
+	uint32_t n_groups;
 	/* reads the events of the process; NULL: it writes none, and counts its pairs itself */
 	struct event_matcher *events;
 	pid_t pid;
@@ -67,7 +69,9 @@ struct sites_to_count {
 	struct inside_role *roles;
 	size_t n_roles;
 	struct inside_filters filters;
-	struct inside_event *events;  /* as many as sites; NULL: the sites write no events */
+	struct inside_event *events; /* as many as sites; NULL: the sites write no events */
+	/* for each probe: the number of its group plus 1; 0: none yet; NULL: no groups */
+	uint32_t *group_of;
 	uint32_t event_args;	      /* the largest number of arguments of an event */
 	struct memory *memory;	      /* of the process */
 	struct memory_copies windows; /* the present bytes of the windows of a file */
@@ -89,6 +93,7 @@ void inside_process_close(struct inside_process *process)
 	inside_close(process->inside);
 	free(process->numbers);
 	free(process->probes);
+	free(process->groups);
 	free(process);
 }
 
@@ -169,6 +174,26 @@ static int add_roles(struct inside_process *process, const struct engine_file *f
 	return 0;
 }
 
+/* Let SITE of FILE count in the group of its probe. */
+static int add_group(struct inside_process *process, const struct engine_file *file,
+		     const struct engine_site *site, struct sites_to_count *sites)
+{
+	struct inside_role *role = &sites->roles[sites->n_roles];
+	uint32_t *group = &sites->group_of[site->probe_index];
+
+	*role = (struct inside_role){ .has_group = true };
+	if (!inside_place_of(&file->args[site->args].args[sites->plan->by.arg], &role->key))
+		return no_place_of_key(process, file);
+	if (!*group) {
+		process->groups[process->n_groups] = site->probe_index;
+		*group = ++process->n_groups;
+	}
+	role->group = *group - 1;
+	sites->n_roles++;
+	sites->sites[process->n_sites - 1].n_roles++;
+	return 0;
+}
+
 /* Return true if the window SITE, at ADDR, is not in memory as in the file. */
 static bool has_changed(const struct sites_to_count *sites, uint64_t addr, const struct site *site)
 {
@@ -188,6 +213,7 @@ static int add_counted_site(struct inside_process *process, const struct file_ma
 	const uint8_t *window = site->site ? site->site->window : NULL;
 	const struct inside_filter *filter = NULL;
 	uint64_t addr = 0, semaphore = 0;
+	int err;
 	const size_t n = file_mappings_address(mapped, site->nop_off, true, &addr);
 	const bool has_semaphore =
 		site->ref_ctr_off &&
@@ -233,8 +259,10 @@ static int add_counted_site(struct inside_process *process, const struct file_ma
 		.site = (uint32_t)process->n_sites,
 	};
 	process->n_sites++;
-	return sites->events ? add_event(process, file, i, sites)
-			     : add_roles(process, file, site, sites);
+	if (sites->events)
+		return add_event(process, file, i, sites);
+	err = add_roles(process, file, site, sites);
+	return !err && site->is_grouped ? add_group(process, file, site, sites) : err;
 }
 
 /*
@@ -246,6 +274,7 @@ static int add_probe_sites(struct inside_process *process, const struct file_map
 			   struct sites_to_count *sites)
 {
 	const size_t n_sites = process->n_sites, n_roles = sites->n_roles;
+	const uint32_t n_groups = process->n_groups;
 	bool changed = false;
 	int err = 0;
 
@@ -255,6 +284,8 @@ static int add_probe_sites(struct inside_process *process, const struct file_map
 	if (changed) {
 		process->n_sites = n_sites;
 		sites->n_roles = n_roles;
+		if (process->n_groups > n_groups)
+			sites->group_of[process->groups[--process->n_groups]] = 0;
 		sites->n_changed++;
 	}
 	return err;
@@ -385,6 +416,7 @@ static int attach_sites(struct inside_process *process, const struct sites_to_co
 		.sites = sites->sites,
 		.n_sites = process->n_sites,
 		.n_pairs = process->n_pairs,
+		.n_groups = process->n_groups,
 		.depth = plan->depth,
 		.max_threads = MAX_THREADS,
 		.event_bytes = plan->event_bytes,
@@ -425,9 +457,14 @@ static int allocate_sites(struct inside_process *process, const struct engine_fi
 		sites->events = calloc(plan->max_sites + 1, sizeof(*sites->events));
 	if (plan->by_process)
 		process->probes = calloc(plan->max_sites + 1, sizeof(*process->probes));
+	if (plan->by.is_on) {
+		process->groups = calloc(plan->max_sites + 1, sizeof(*process->groups));
+		sites->group_of = calloc(plan->max_sites + 1, sizeof(*sites->group_of));
+	}
 	return sites->sites && sites->roles && process->numbers &&
 			       (sites->events || !plan->points) &&
-			       (process->probes || !plan->by_process)
+			       (process->probes || !plan->by_process) &&
+			       ((process->groups && sites->group_of) || !plan->by.is_on)
 		       ? 0
 		       : ctx_no_memory(process->ctx);
 }
@@ -507,6 +544,7 @@ static int attach_counters(struct inside_process *process, const struct inside_p
 	free(sites.sites);
 	free(sites.roles);
 	free(sites.events);
+	free(sites.group_of);
 	return err;
 }
 
@@ -639,6 +677,57 @@ static int add_probe_rows(struct inside_process *process, const uint64_t *hits,
 	return 0;
 }
 
+/* Append a group of PROBE with HITS hits to READING, which has room for it. */
+static void append_group(struct engine_reading *reading, uint32_t probe, uint32_t type,
+			 int64_t value, uint64_t hits)
+{
+	if (hits)
+		reading->groups[reading->n_groups++] = (struct engine_group){
+			.value = { .what = probe, .type = type, .number = (uint64_t)value },
+			.hits = hits,
+		};
+}
+
+/* Append to READING what group number NUMBER has counted; GROUP has room for its values. */
+static int add_values(const struct inside_process *process, uint32_t number,
+		      struct inside_group *group, struct engine_reading *reading)
+{
+	const uint32_t probe = process->groups[number];
+	struct engine_group *grown;
+
+	inside_read_group(process->inside, number, group);
+	grown = reallocarray(reading->groups, reading->n_groups + group->n + 2, sizeof(*grown));
+	if (!grown)
+		return ctx_no_memory(process->ctx);
+	reading->groups = grown;
+	for (size_t i = 0; i < group->n; i++)
+		append_group(reading, probe, FILTER_TYPE_INT, group->values[i].value,
+			     group->values[i].hits);
+	append_group(reading, probe, FILTER_TYPE_NOT_INT, 0, group->not_ints);
+	if (group->others)
+		reading->groups[reading->n_groups++] = (struct engine_group){
+			.is_others = true, .value.what = probe, .hits = group->others
+		};
+	return 0;
+}
+
+/* Add the groups of this process to READING. */
+static int add_process_groups(const struct inside_process *process, struct engine_reading *reading)
+{
+	struct inside_group group = { 0 };
+	int err = 0;
+
+	if (!process->n_groups)
+		return 0;
+	group.values = calloc(inside_group_room(process->inside), sizeof(*group.values));
+	if (!group.values)
+		return ctx_no_memory(process->ctx);
+	for (uint32_t i = 0; !err && i < process->n_groups; i++)
+		err = add_values(process, i, &group, reading);
+	free(group.values);
+	return err;
+}
+
 /* Add all hits of this process, also those that the filter rejects, to READING as one entry. */
 static int add_process_hits(const struct inside_process *process, const uint64_t *hits,
 			    uint64_t rejected, struct engine_reading *reading)
@@ -691,6 +780,8 @@ int inside_process_add(struct inside_process *process, struct engine_reading *re
 		err = add_process_hits(process, hits, filtered.rejected, reading);
 	else if (!err && process->probes)
 		err = add_probe_rows(process, hits, reading);
+	if (!err && !reading->only_hits)
+		err = add_process_groups(process, reading);
 	free(hits);
 	free(pairs);
 	return err;

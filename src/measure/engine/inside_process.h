@@ -20,6 +20,7 @@ struct inside_plan {
 	struct tracee *held;  /* see engine_spec; valid until after the attach */
 	unsigned int depth;
 	bool by_process; /* also count hits by process and probe */
+	struct engine_by by;
 	/*
 	 * If hits and pairs are recorded: what the events of each site mean, by the number of the
 	 * site, and the size of the rings in each process. Otherwise NULL.
@@ -58,8 +59,8 @@ int inside_process_found(struct ocp_ctx *ctx, pid_t pid, struct inside *inside,
 void inside_process_close(struct inside_process *process);
 
 /*
- * Add the hits and pairs of PROCESS to READING. This also works after the process has ended, unless
- * PROCESS comes from inside_process_found().
+ * Add the hits, groups and pairs of PROCESS to READING. A value may have several groups. This also
+ * works after the process has ended, unless PROCESS comes from inside_process_found().
  */
 int inside_process_add(struct inside_process *process, struct engine_reading *reading);
 /* Return true if PID is PROCESS or a child forked from it, and counts now. */
