@@ -19,48 +19,44 @@
 #define NUMBER(name, value) ".set " #name ", " #value "\n"
 
 /* Check the layout, which the assembler gets as numbers. */
-static_assert(offsetof(struct pairs_slot, tid) == 0 && offsetof(struct pairs_slot, n) == 4 &&
-		      offsetof(struct pairs_slot, next) == 6 &&
-		      offsetof(struct pairs_slot, starts) == 8 &&
-		      offsetof(struct pairs_slot, sum_ns) == 16 &&
-		      offsetof(struct pairs_slot, min_ns_not) == 24 &&
-		      offsetof(struct pairs_slot, max_ns) == 32 &&
-		      offsetof(struct pairs_slot, orphan_starts) == 40 &&
-		      offsetof(struct pairs_slot, ring) == 64 &&
-		      offsetof(struct pairs_slot, buckets) == 576 &&
-		      sizeof(struct pairs_slot) == 4608 && sizeof(struct pairs_start) == 16 &&
-		      offsetof(struct pairs_start, ticks) == 0 &&
-		      offsetof(struct pairs_start, sp) == 8 &&
-		      offsetof(struct pairs_shared, orphan_stops) == 0 &&
-		      offsetof(struct pairs_shared, collisions) == 8 &&
-		      offsetof(struct pairs_shared, stack_page) == 16 &&
-		      offsetof(struct pairs_shared, not_keyed) == 24 &&
-		      offsetof(struct pairs_shared, used) == 64 && PAIRS_DEPTH == 32 &&
-		      offsetof(struct pairs_keyed_start, pid) == 0 &&
-		      offsetof(struct pairs_keyed_start, was_used) == 4 &&
-		      offsetof(struct pairs_keyed_start, key) == 8 &&
-		      offsetof(struct pairs_keyed_start, ticks) == 16 &&
-		      sizeof(struct pairs_keyed_start) == 32 && PAIRS_BUCKET_KEYS == 16 &&
-		      PAIRS_PIDS == 64 && (int)KERNEL_CURRENT_STACK == 40 &&
-		      (int)KERNEL_STACK_HANDLER == 16 && (int)KERNEL_STACK_ID == 48 &&
-		      TEMPLATES_KEY_BYTES == 10 && PAIRS_WINDOW == 16 &&
-		      TEMPLATES_STACK_BYTES <= 128 && offsetof(struct event_ring, head) == 0 &&
-		      offsetof(struct event_ring, lost) == 8 &&
-		      offsetof(struct event_ring, tail) == 64 && sizeof(struct event_ring) == 128 &&
-		      offsetof(struct event_slot, sequence) == 0 &&
-		      offsetof(struct event_slot, ticks) == 8 &&
-		      offsetof(struct event_slot, tid) == 16 &&
-		      offsetof(struct event_slot, point) == 20 &&
-		      offsetof(struct event_slot, frame) == 24 &&
-		      offsetof(struct event_slot, args) == 32 &&
-		      offsetof(struct group, others) == 0 &&
-		      offsetof(struct group, not_ints) == 8 && sizeof(struct group) == 64 &&
-		      offsetof(struct group_entry, value) == 0 &&
-		      offsetof(struct group_entry, hits) == 8 &&
-		      sizeof(struct group_entry) == 16 && GROUPS_BUCKET_VALUES == 16 &&
-		      sizeof(struct rseq_cs) == 32 &&
-		      TEMPLATES_RSEQ_SIGNATURE == 0x53053053,
-	      "the numbers below");
+static_assert(
+	offsetof(struct pairs_slot, tid) == 0 && offsetof(struct pairs_slot, n) == 4 &&
+		offsetof(struct pairs_slot, next) == 6 &&
+		offsetof(struct pairs_slot, starts) == 8 &&
+		offsetof(struct pairs_slot, sum_ns) == 16 &&
+		offsetof(struct pairs_slot, min_ns_not) == 24 &&
+		offsetof(struct pairs_slot, max_ns) == 32 &&
+		offsetof(struct pairs_slot, orphan_starts) == 40 &&
+		offsetof(struct pairs_slot, ring) == 64 &&
+		offsetof(struct pairs_slot, buckets) == 576 && sizeof(struct pairs_slot) == 4608 &&
+		sizeof(struct pairs_start) == 16 && offsetof(struct pairs_start, ticks) == 0 &&
+		offsetof(struct pairs_start, sp) == 8 &&
+		offsetof(struct pairs_shared, orphan_stops) == 0 &&
+		offsetof(struct pairs_shared, collisions) == 8 &&
+		offsetof(struct pairs_shared, stack_page) == 16 &&
+		offsetof(struct pairs_shared, not_keyed) == 24 &&
+		offsetof(struct pairs_shared, used) == 64 && PAIRS_DEPTH == 32 &&
+		offsetof(struct pairs_keyed_start, pid) == 0 &&
+		offsetof(struct pairs_keyed_start, was_used) == 4 &&
+		offsetof(struct pairs_keyed_start, key) == 8 &&
+		offsetof(struct pairs_keyed_start, ticks) == 16 &&
+		sizeof(struct pairs_keyed_start) == 32 && PAIRS_BUCKET_KEYS == 16 &&
+		PAIRS_PIDS == 64 && (int)KERNEL_CURRENT_STACK == 40 &&
+		(int)KERNEL_STACK_HANDLER == 16 && (int)KERNEL_STACK_ID == 48 &&
+		TEMPLATES_KEY_BYTES == 10 && PAIRS_WINDOW == 16 && TEMPLATES_STACK_BYTES <= 128 &&
+		offsetof(struct event_ring, head) == 0 && offsetof(struct event_ring, lost) == 8 &&
+		offsetof(struct event_ring, tail) == 64 && sizeof(struct event_ring) == 128 &&
+		offsetof(struct event_slot, sequence) == 0 &&
+		offsetof(struct event_slot, ticks) == 8 && offsetof(struct event_slot, tid) == 16 &&
+		offsetof(struct event_slot, point) == 20 &&
+		offsetof(struct event_slot, frame) == 24 &&
+		offsetof(struct event_slot, args) == 32 && offsetof(struct group, others) == 0 &&
+		offsetof(struct group, not_ints) == 8 && sizeof(struct group) == 64 &&
+		offsetof(struct group_entry, value) == 0 &&
+		offsetof(struct group_entry, hits) == 8 && sizeof(struct group_entry) == 16 &&
+		GROUPS_BUCKET_VALUES == 16 && sizeof(struct rseq_cs) == 32 &&
+		TEMPLATES_RSEQ_SIGNATURE == 0x53053053,
+	"the numbers below");
 
 // clang-format off
 asm(NUMBER(N_AND_NEXT, 4)
