@@ -86,7 +86,7 @@ void heap_mark_free(struct heap_mark *mark);
 struct heap_totals {
 	uint64_t samples, live_samples, blocks, live_blocks;
 	uint64_t live_minor_samples; /* samples of the live blocks that are in the minor heap */
-	uint64_t unknown; /* events of blocks that are not known */
+	uint64_t unknown;	     /* events of blocks that are not known */
 	/*
 	 * blocks that were not recorded because of the limit; later events of these count as
 	 * unknown

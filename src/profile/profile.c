@@ -438,7 +438,7 @@ const char *profile_kind_name(enum profile_kind kind)
 const char *profile_empty_text(enum profile_kind kind)
 {
 	static const char *const texts[] = {
-		[PROFILE_CPU] = "no thread ran",
+		[PROFILE_CPU] = "no thread ran at the time of a sample",
 		[PROFILE_WAITS] = "no thread waited and ran again",
 		[PROFILE_WORDS] = "no minor heap ran out, and no large blocks were allocated",
 		[PROFILE_GC] = "the collector did not run",

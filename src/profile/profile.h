@@ -166,7 +166,7 @@ bool profile_knows_collector(const struct profile *profile);
 
 /* Return "cpu", "wait", "alloc" or "gc". */
 const char *profile_kind_name(enum profile_kind kind);
-/* Return why a profile of KIND has no samples: "no thread ran". */
+/* Return why a profile of KIND has no samples: "no thread ran at the time of a sample". */
 const char *profile_empty_text(enum profile_kind kind);
 
 /* Return true if profiles of KIND consist of samples that are taken at a rate. */

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Counting inside for long, on a machine that has much to do: random attaches, kills of the tool, switches,
-# forks, storms of threads, signals, stops, and uprobes of bpftrace. The programs check their registers and
+# forks, storms of threads, signals, stops, and uprobes of bpftrace on sites and entries of functions. The programs check their registers and
 # what they compute.
 #
 #   SECONDS_=4	so long
@@ -9,6 +9,7 @@
 # needs: fixtures ocaml/counted
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/calls_lib.sh"
 
 SECONDS_=${SECONDS_:-4}
 SEED=${SEED:-$$}
@@ -16,7 +17,7 @@ BINARIES=$O/tests/fixtures/binaries
 TEST_TIMEOUT=$((SECONDS_ + 600))
 
 declare -A before outputs
-STEP=0 ORDERS=0 WHAT='' CHECKED='' COUNTED=''
+STEP=0 ORDERS=0 WHAT='' CHECKED='' COUNTED='' CALLED=''
 
 # ---- programs ---------------------------------------------------------------------------------
 
@@ -32,7 +33,12 @@ start_programs() {
 	await_line ready
 	tell go
 	COUNTED=$TARGET
-	for pid in "$CHECKED" "$COUNTED"; do
+	"$CALLS/build" "$TMP/built" 2>"$TMP/warnings"
+	start_target "$TMP/built/calls" 0 4
+	await_line ready
+	tell go
+	CALLED=$TARGET
+	for pid in "$CHECKED" "$COUNTED" "$CALLED"; do
 		before[$pid]=$(memory_of "$pid")
 	done
 }
@@ -50,7 +56,7 @@ await_orders() {
 
 check_alive() {
 	local pid
-	for pid in $CHECKED $COUNTED; do
+	for pid in $CHECKED $COUNTED $CALLED; do
 		kill -0 "$pid" 2>/dev/null || die "$pid has ended: $(tail "$(output_of "$pid")")"
 	done
 }
@@ -64,7 +70,8 @@ die() { # TEXT
 nothing() { :; }
 
 switches() {
-	local i probe
+	local i
+	[[ $TARGET != "$CALLED" ]] || return 0
 	for ((i = RANDOM % 6; i >= 0; i--)); do
 		"$TOOL" attach -quiet -pid "$TARGET" -enable-all || die "cannot enable"
 		"$TOOL" attach -quiet -pid "$TARGET" -disable-all || die "cannot disable"
@@ -99,9 +106,17 @@ no_signals() {
 # bpftrace's uprobes come, and may be gone before or after the end of counting.
 uprobes() {
 	local exe pid
+	[[ $TARGET != "$CALLED" ]] || return 0
 	exe=$(readlink "/proc/$TARGET/exe")
 	timeout --signal=INT --kill-after=60 "$((RANDOM % 3 + 1))" bpftrace --unsafe -p "$TARGET" \
 		-e "usdt:$exe:ocaml_1:* { @ = count(); }" >"$TMP/bpftrace" 2>&1 &
+	BPFTRACES+=($!)
+}
+
+# Uprobes on the entries of functions that have a window by then, or get one later.
+uprobes_on_functions() {
+	timeout --signal=INT --kill-after=60 "$((RANDOM % 3 + 1))" bpftrace --unsafe -p "$CALLED" \
+		-e "uprobe:$TMP/built/calls:camlCalls__* { @ = count(); }" >"$TMP/bpftrace" 2>&1 &
 	BPFTRACES+=($!)
 }
 
@@ -116,9 +131,14 @@ a_second_tool() {
 	"$TOOL" attach -pid "$TARGET" --count --json --engine inside --for 1ms >"$TMP/second" 2>&1 || :
 }
 
+# Functions that another tool has changed are not counted; if these are all, or those that are timed, the tool says so.
+is_left_to_others() { # STATUS
+	[[ $1 = [14] ]] && finds -E 'another tool has a uprobe on, or has changed, the code|other code in memory than in their file' "$TMP/err"
+}
+
 # ---- steps ------------------------------------------------------------------------------------
 
-HAPPENINGS=(nothing switches stops storms forks signals no_signals uprobes the_tool_is_killed
+HAPPENINGS=(nothing switches stops storms forks signals no_signals uprobes uprobes_on_functions the_tool_is_killed
 	the_tool_is_killed a_second_tool)
 
 step() {
@@ -126,7 +146,13 @@ step() {
 	STEP=$((STEP + 1)) IS_KILLED=no
 	TARGET=$CHECKED
 	((RANDOM % 3)) || TARGET=$COUNTED
-	[[ $TARGET = "$COUNTED" || $((RANDOM % 2)) = 0 ]] || flags=(--count --time begin,end)
+	if ((RANDOM % 3 == 0)); then
+		TARGET=$CALLED
+		flags=(--budget none --count='fn:Calls.*,c:calls_hit,c:calls_by_name')
+		((RANDOM % 2)) || flags+=(--time fn:Calls.fib --time fn:Calls.frames --time fn:Calls.tail_many)
+	elif [[ $TARGET = "$CHECKED" ]]; then
+		((RANDOM % 2)) || flags=(--count --time begin,end)
+	fi
 	WHAT="$TARGET ${flags[*]}"
 	"$TOOL" attach -pid "$TARGET" "${flags[@]}" --json --engine inside --for "$((RANDOM % 200 + 1))ms" \
 		>"$TMP/out" 2>"$TMP/err" &
@@ -140,11 +166,13 @@ step() {
 	if [[ $IS_KILLED = yes && $status = 137 ]]; then
 		"$TOOL" doctor -pid "$TARGET" -fix >"$TMP/doctor" 2>&1 || die "doctor: $(<"$TMP/doctor")"
 	else
-		[[ $status = 0 ]] || [[ $status = 6 && $WHAT = *a_second_tool* ]] || die "status $status: $(<"$TMP/err")"
+		[[ $status = 0 ]] || [[ $status = 6 && $WHAT = *a_second_tool* ]] || is_left_to_others "$status" ||
+			die "status $status: $(<"$TMP/err")"
 	fi
 	# A uprobe is an int3 in the place of the nop, and raises the half of the semaphore that tracers have.
 	eq "$(memory_of "$TARGET" | sed "s/^ cc/ 90/; s:/ .. ..:/ 00 00:")" "${before[$TARGET]}" \
 		"step $STEP of SEED=$SEED, $WHAT: text and semaphores"
+	has_own_code uprobes || die "the code has changed"
 	check_alive
 }
 
@@ -178,6 +206,12 @@ test_soak() {
 	tell quit
 	finish_target
 	eq "$TARGET_STATUS" 0 "status"
+	TARGET=$CALLED
+	wait_for has_own_code
+	tell stop
+	quit_target
+	eq "$TARGET_STATUS" 0 "status"
+	check_rounds "$TMP/built/calls"
 	echo "# $STEP steps in $SECONDS_ s" | tee -a "${SOAK_LOG:-/dev/null}"
 }
 

@@ -173,19 +173,36 @@ ended 0 $unprobed: killed by signal 10 (SIGUSR1)" "one that a shell executed"
 	eq "$(events_of $$)" "" "no program in OCaml"
 }
 
+# How many events of the program `life` have TEXT. JSON has \/ for each slash.
+events_of_life() { # TEXT
+	tr -d '\\' <"$TMP/events" | grep -F "$TMP/life" | grep -c -- "$1" || :
+}
+
+await_events_of_life() { # N TEXT
+	wait_for "[[ \$(events_of_life '$2') -eq $1 ]]"
+}
+
 # The same as JSON objects; a program that executes another one has ended.
 test_follow_json() {
 	compile_life
 	start_target sleep 1000
 	start_target "$TMP/life" sleep
 	start_following "$TARGET" --json
-	"$TMP/life" exit || :
-	start_target "$TMP/life" exec
+	"$TMP/life" exit "$TMP/first" &
+	await_events_of_life 1 '"started"'
+	touch "$TMP/first"
+	await_events_of_life 1 '"ended"'
+	start_target "$TMP/life" exec "$TMP/second"
+	await_events_of_life 2 '"started"'
+	touch "$TMP/second"
 	await_exe /bin/sleep
-	wait_for "grep -q '\"exec\":true' '$TMP/events'"
-	"$TMP/life" fork || :
-	# JSON has \/ for each slash.
-	wait_for "[[ \$(tr -d '\\\\' <'$TMP/events' | grep -F '$TMP/life' | grep -c '\"exit_status\":3') -eq 2 ]]"
+	await_events_of_life 1 '"exec":true'
+	"$TMP/life" fork "$TMP/third" &
+	await_events_of_life 4 '"started"'
+	touch "$TMP/third.child"
+	await_events_of_life 1 '"exit_status":4'
+	touch "$TMP/third"
+	await_events_of_life 2 '"exit_status":3'
 	stop_following
 	python3 - "$TMP/events" "$TMP/life" "$(ocamlopt -version)" <<'PY'
 import json, sys, time
@@ -204,8 +221,10 @@ PY
 compile_life() {
 	cat >"$TMP/life.ml" <<-'ML'
 	let () =
-	  if Sys.argv.(1) = "fork" && Unix.fork () = 0 then (Unix.sleepf 2.; exit 4);
-	  Unix.sleepf (match Sys.argv.(1) with "sleep" -> 1000. | "fork" -> 3. | _ -> 2.);
+	  let rec await path = if not (Sys.file_exists path) then (Unix.sleepf 0.01; await path) in
+	  if Sys.argv.(1) = "sleep" then Unix.sleepf 1000.;
+	  if Sys.argv.(1) = "fork" && Unix.fork () = 0 then (await (Sys.argv.(2) ^ ".child"); exit 4);
+	  await Sys.argv.(2);
 	  if Sys.argv.(1) = "exec" then Unix.execv "/bin/sleep" [| "sleep"; "1000" |] else exit 3
 	ML
 	(cd "$TMP" && ocamlopt -I +unix unix.cmxa life.ml -o life) 2>"$TMP/ocamlopt.err" || fail "$(<"$TMP/ocamlopt.err")"

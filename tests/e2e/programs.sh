@@ -16,7 +16,7 @@ KNOWN='(N of N|all N|the) places? (are|is) single-stepped: N us per hit, others 
 (counting|measuring) N probes? \(N sites?\) of (pid N|every process that runs it.*)
 (sampling the CPU N times a second|sampling allocation|recording the waits): (pid N|N process(es)? that runs? it now, and all later ones)
 measuring pid N for N s
-no samples: (no thread ran|no thread waited and ran again|no minor heap ran out, and no large blocks were allocated|the collector did not run)
+no samples: (no thread ran at the time of a sample|no thread waited and ran again|no minor heap ran out, and no large blocks were allocated|the collector did not run)
 N process(es)? cannot be inspected .*
 kept: ocaml-probes read .* \| ocaml-probes detach .*
 (page.html|page.pprof): written

@@ -5,6 +5,7 @@
 # takes: 40 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
+TEST_TIMEOUT=$((300 + 6 * ${KILLS:-12}))
 
 test_kills() {
 	need_counting

@@ -14,6 +14,7 @@ import perfetto_published_pb2 as published  # noqa: E402
 
 TMP, TOOL = os.environ["TMP"], os.environ["TOOL"]
 PATIENCE = 150
+LAST_S = 3
 INSTANT = published.TrackEvent.TYPE_INSTANT
 
 
@@ -64,9 +65,9 @@ def main():
         program = subprocess.Popen([sys.argv[2]], stdin=subprocess.PIPE, stdout=out)
     wait_for("the program", lambda: "ready" in read(f"{TMP}/program.out"))
     output = open(f"{TMP}/program.out", encoding="utf-8")
-    asked = start_recorder(program.pid, "asked", "--print", "work", "--last", "1s", "--files", "20")
+    asked = start_recorder(program.pid, "asked", "--print", "work", "--last", f"{LAST_S}s", "--files", "20")
     held = start_recorder(program.pid, "held", "--when", "hit worked", "--last", "10s", "--files", "5")
-    longest_s = 0
+    longest_s = n_late = 0
     for number in range(1, triggers + 1):
         began_ns = time.monotonic_ns()
         program.stdin.write(b"go 1\n")
@@ -77,7 +78,13 @@ def main():
         longest_s = max(longest_s, (time.monotonic_ns() - passed_ns) / 1e9)
         assert path == f"{TMP}/files/asked-{number}.pftrace", (path, number)
         hits = hits_of(path, "work")
-        assert len([ns for ns in hits if began_ns <= ns <= passed_ns]) == 1 and max(hits) <= passed_ns, (path, hits, began_ns, passed_ns)
+        found = len([ns for ns in hits if began_ns <= ns <= passed_ns])
+        # On a busy machine, the hit may be older than what the file has.
+        is_late = time.monotonic_ns() - began_ns > LAST_S * 1000000000
+        n_late += is_late
+        assert found == 1 or (found == 0 and is_late), (path, hits, began_ns, passed_ns, time.monotonic_ns())
+        assert all(ns <= passed_ns for ns in hits), (path, hits, passed_ns)
+    assert n_late * 100 <= triggers, n_late
     for recorder in asked, held:
         recorder.send_signal(2)
         assert recorder.wait(PATIENCE) == 0

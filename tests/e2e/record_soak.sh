@@ -5,6 +5,7 @@
 # takes: 20 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
+TEST_TIMEOUT=$((300 + ${TRIGGERS:-100}))
 
 test_triggers() {
 	need_counting

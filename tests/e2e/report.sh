@@ -149,7 +149,7 @@ test_idle() {
 	matches "$(<"$TMP/out")" 'CPU: 0\.[0-9]% of a core in [0-9.]+ s: the program is idle, [0-9]+ threads waited the whole time'
 	finds '^collections: none in [0-9.]* s ' "$TMP/out"
 	finds '^heap: .*, unchanged; allocated 0 B/s ' "$TMP/out"
-	finds -E '^CPU time: (no thread ran|[0-9] samples?, too few for exact shares) ' "$TMP/out"
+	finds -E '^CPU time: (no thread ran at the time of a sample|[0-9] samples?, too few for exact shares) ' "$TMP/out"
 	finds '^allocation: no minor heap ran out, and no large blocks were allocated$' "$TMP/out"
 	finds '^probes: 2, 0 hits ' "$TMP/out"
 	! finds 'pairs\|collector:' "$TMP/out" || fail "$(<"$TMP/out")"

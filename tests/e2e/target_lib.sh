@@ -231,11 +231,11 @@ memory_of() { # PID
 	"$O/tests/fixtures/binaries/memory" "$1" <"$places"
 }
 
-# The code of the program is that of its file: neither a uprobe nor a jump of this tool is in it.
-has_own_code() {
-	python3 - "$TARGET" <<-'PY'
+# The code of the program is that of its file: neither a uprobe (unless UPROBES is `uprobes`) nor a jump of this tool is in it.
+has_own_code() { # [UPROBES]
+	python3 - "$TARGET" "$*" <<-'PY'
 	import os, sys
-	pid, same = sys.argv[1], 0
+	pid, uprobes, same = sys.argv[1], sys.argv[2] == "uprobes", 0
 	exe, memory = open(f"/proc/{pid}/exe", "rb"), open(f"/proc/{pid}/mem", "rb")
 	for line in open(f"/proc/{pid}/maps"):
 	    addresses, rights, offset, *_ = line.split()
@@ -244,7 +244,10 @@ has_own_code() {
 	        exe.seek(int(offset, 16))
 	        memory.seek(start)
 	        code = memory.read(end - start)
-	        if code.rstrip(b"\0") != exe.read(end - start)[:len(code)].rstrip(b"\0"):
+	        own = exe.read(end - start)[:len(code)]
+	        if uprobes:
+	            code = bytes(o if c == 0xcc else c for c, o in zip(code, own.ljust(len(code), b"\0")))
+	        if code.rstrip(b"\0") != own.rstrip(b"\0"):
 	            sys.exit(1)
 	        same += 1
 	sys.exit(same == 0)

@@ -487,7 +487,7 @@ TEST(the_kernel_says_who_has_ended)
 static struct code_block *stepped_block;
 static int n_steps, freed_at;
 
-/* After the instruction number freed_at of a trampoline: slot 5 becomes free, and its thread ends. */
+/* After the instruction freed_at of a trampoline: slot 5 becomes free, and its thread ends. */
 static void free_slot_in_between(int number, siginfo_t *info, void *context)
 {
 	(void)number;
