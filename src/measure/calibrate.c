@@ -555,8 +555,8 @@ void meter_start_calibration(struct ocp_meter *meter)
 /*
  * Start early only if functions are requested. Most exits of functions are single-stepped, which is
  * expensive, so an estimate will be needed. Do not start early if hits are filtered, grouped or
- * printed or have a histogram: the engine then needs the places of the arguments, which are known only after
- * the sites have been found.
+ * printed or have a histogram: the engine then needs the places of the arguments, which are known
+ * only after the sites have been found.
  */
 void meter_start_calibration_early(struct ocp_meter *meter)
 {

@@ -23,8 +23,8 @@ struct code_needs {
 	 */
 	bool args;
 	/*
-	 * of a function: calls begin or end pairs, or are grouped, so rsp at the entry is needed, and
-	 * a window must have room on the stack
+	 * of a function: calls begin or end pairs, or are grouped, so rsp at the entry is needed,
+	 * and a window must have room on the stack
 	 */
 	bool stack;
 	bool bounds; /* for a phase: use only first instructions and returns of functions */

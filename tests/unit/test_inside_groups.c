@@ -210,7 +210,7 @@ TEST(windows_are_grouped)
 	code_block_free(block);
 }
 
-/* ---- at the same time ------------------------------------------------------------------------ */
+/* ---- at the same time ----------------------------------------------------------------------- */
 
 static struct code_block *shared_block;
 static uint64_t n_steps;
@@ -287,7 +287,7 @@ TEST(threads_share_a_group)
 	code_block_free(shared_block);
 }
 
-/* ---- what others write to the block ----------------------------------------------------------- */
+/* ---- what others write to the block --------------------------------------------------------- */
 
 /* Nonsense in all groups: the code stays within them, and the reader has at most as many values. */
 TEST(nonsense_in_groups_is_harmless)
@@ -322,7 +322,7 @@ TEST(nonsense_in_groups_is_harmless)
 	code_block_free(block);
 }
 
-/* ---- the end of the stack ---------------------------------------------------------------------- */
+/* ---- the end of the stack ------------------------------------------------------------------- */
 
 enum { STACK_BYTES = 64 << 10, STEP = 16 };
 

@@ -298,9 +298,8 @@ int inside_read(struct inside *inside, uint64_t *hits, struct inside_pair *pairs
 /* Set *FILTERED to what inside_read() read most recently. */
 void inside_read_filtered(const struct inside *inside, struct inside_filtered *filtered);
 /*
- * Read the totals of group number NUMBER of a process that inside_attach() has attached. All hits of
- * the group's sites up to the last inside_read() are in the group, but those in whose trampolines
- * threads are.
+ * Read the totals of group number NUMBER of a process that inside_attach() has attached. A hit is
+ * in the group a moment after it is counted.
  */
 void inside_read_group(const struct inside *inside, uint32_t number, struct inside_group *group);
 /* Return the largest number of values of a group. */

@@ -665,7 +665,8 @@ asm(".macro stop_by_thread framed\n"
     "	sub	%ecx, N_AND_NEXT(%rdx)\n"
     "	jmp	.Lmatched\\@\n"
 
-    ".Lframe_none\\@:\n"				/* another function stops: take the newest */
+    /* Another function stops: take the newest. */
+    ".Lframe_none\\@:\n"
     "	mov	%esi, %eax\n"
     "	shr	$16, %eax\n"
     "	dec	%eax\n"

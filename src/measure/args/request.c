@@ -337,7 +337,7 @@ static bool is_ocaml_function(const struct item *item)
 	return item->kind == ITEM_FUNCTION || item->kind == ITEM_FUNCTION_REGEXP;
 }
 
-/* Return true if the engine inside can time PAIR: calls, or from one probe or function to another. */
+/* Return true if the engine inside can time PAIR: calls, or between probes and functions. */
 static bool can_be_timed_inside(const struct request_pair *pair)
 {
 	if (request_pair_is_calls(pair))
