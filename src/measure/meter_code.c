@@ -122,9 +122,12 @@ static size_t selection_count(const struct selection *selection)
 	return n;
 }
 
-/* HAS_ARGS: the arguments are needed. HAS_GROUPS: the hits are grouped by one. */
+/*
+ * HAS_ARGS: the arguments are needed. PRINTS: they are printed. HAS_GROUPS: the hits are grouped by
+ * one.
+ */
 static void wish_selected(struct wishes *wishes, const struct selection *selection, bool has_args,
-			  bool has_groups)
+			  bool prints, bool has_groups)
 {
 	const struct item *item;
 
@@ -132,14 +135,16 @@ static void wish_selected(struct wishes *wishes, const struct selection *selecti
 		if (item_is_code(item->text))
 			wishes->list[wishes->n++] = (struct code_wish){ .text = item->text,
 									.has_args = has_args,
+									.wants_args = prints,
 									.uses_stack = has_groups };
 }
 
 /*
  * STARTS: the arguments of the start are needed. BOTH: those of the start and the stop are needed.
+ * PRINTS: both are printed.
  */
 static void wish_pair(struct wishes *wishes, const struct request_pair *pair, bool starts,
-		      bool both)
+		      bool both, bool prints)
 {
 	const bool is_calls = request_pair_is_calls(pair);
 
@@ -147,10 +152,12 @@ static void wish_pair(struct wishes *wishes, const struct request_pair *pair, bo
 		wishes->list[wishes->n++] = (struct code_wish){ .text = pair->start.text,
 								.is_timed = is_calls,
 								.has_args = starts || both,
+								.wants_args = prints,
 								.uses_stack = !is_calls };
 	if (!is_calls && item_is_code(pair->stop.text))
 		wishes->list[wishes->n++] = (struct code_wish){ .text = pair->stop.text,
 								.has_args = both,
+								.wants_args = prints,
 								.uses_stack = true };
 }
 
@@ -167,16 +174,17 @@ static int make_wishes(const struct ocp_meter *meter, struct wishes *wishes)
 						  sizeof(*wishes->list)) };
 	if (!wishes->list)
 		return ctx_no_memory(meter->ctx);
-	wish_selected(wishes, &meter->counted, has_args, args->by_arg >= 0);
-	wish_selected(wishes, &args->printed, true, false);
+	wish_selected(wishes, &meter->counted, has_args, false, args->by_arg >= 0);
+	wish_selected(wishes, &args->printed, has_args, true, false);
 	for (size_t i = 0; i < meter->request.timed.n; i++)
 		wishes->list[wishes->n++] =
 			(struct code_wish){ .text = meter->request.timed.list[i].text,
 					    .is_timed = true,
-					    .has_args = has_args || meter->request.has_slower };
+					    .has_args = has_args,
+					    .wants_args = meter->request.has_slower };
 	for (size_t i = 0; i < meter->request.n_pairs; i++)
-		wish_pair(wishes, &meter->request.pairs[i], has_args,
-			  meter->request.has_slower || args->key_arg >= 0);
+		wish_pair(wishes, &meter->request.pairs[i], has_args, args->key_arg >= 0,
+			  meter->request.has_slower);
 	for (size_t i = 0; i < wishes->n; i++) {
 		wishes->list[i].spans = meter->request.spans;
 		wishes->list[i].by_window = meter_is_inside(meter);

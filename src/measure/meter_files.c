@@ -44,6 +44,8 @@ bool meter_wants_probe(void *data, const char *name, struct measured_probe *prob
 		probe->key_args = end->key_args;
 		probe->compared_args = end->compared_args;
 	}
+	probe->is_unfiltered =
+		meter->request.spares_phases && item_kind_of_name(name) == ITEM_GC_PHASE;
 	probe->is_counted = selection_takes(&meter->counted, name);
 	probe->is_printed = selection_takes(&meter->arg_requests.printed, name);
 	return probe->is_counted || probe->is_printed || end;

@@ -257,6 +257,7 @@ int measure_request_apply(const struct measure_request *request, struct ocp_mete
 	meter->request.slower_ns = request->slower_ns;
 	meter->request.event_bytes = request->event_bytes;
 	meter->request.is_outermost = request->is_outermost;
+	meter->request.spares_phases = request->spares_phases;
 	/* If no argument was set as the key, request->key is NULL or "none". */
 	if (!err && !meter->request.key)
 		err = keep_text(meter, &meter->request.key, request->key);

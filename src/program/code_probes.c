@@ -279,7 +279,7 @@ struct chosen {
 	const struct line_place *place; /* points into `lines` of the finder */
 	uint64_t note_va, semaphore_va;
 	char *name; /* the name of the probe */
-	bool is_timed, has_args, uses_stack, has_bounds, by_window;
+	bool is_timed, has_args, wants_args, uses_stack, has_bounds, by_window;
 	/*
 	 * The user gave the exact name of the code, not a regular expression or the name of a file.
 	 */
@@ -307,6 +307,8 @@ struct code_finder {
 	const char *left_out; /* the name of the first function that is left out */
 	char *why_left_out;
 	size_t n_left_out;
+	const char *without_args; /* the first function that is measured without its arguments */
+	size_t n_without_args;
 };
 
 void code_probes_free(struct code_probes *code)
@@ -346,6 +348,7 @@ static int choose_code(struct code_finder *f, const struct chosen *what, struct 
 	chosen->name = strdup(name);
 	chosen->is_timed = wish->is_timed;
 	chosen->has_args = wish->has_args;
+	chosen->wants_args = wish->wants_args;
 	chosen->uses_stack = wish->uses_stack;
 	chosen->has_bounds = wish->has_bounds;
 	chosen->by_window = wish->by_window;
@@ -648,6 +651,7 @@ static void join_chosen(struct code_probes *code)
 		}
 		last->is_timed |= next->is_timed;
 		last->has_args |= next->has_args;
+		last->wants_args |= next->wants_args;
 		last->uses_stack |= next->uses_stack;
 		last->has_bounds |= next->has_bounds;
 		last->is_named |= next->is_named;
@@ -702,7 +706,8 @@ static int tell_shared(struct code_finder *f, const struct chosen *chosen)
 static int add_chosen(struct code_finder *f, const struct chosen *chosen, uint32_t probe)
 {
 	const struct code_needs needs = { .time = chosen->is_timed,
-					  .args = chosen->has_args,
+					  .args = chosen->has_args || chosen->wants_args,
+					  .may_lack_args = !chosen->has_args,
 					  .stack = chosen->uses_stack,
 					  .bounds = chosen->has_bounds,
 					  .window = chosen->by_window };
@@ -720,6 +725,8 @@ static int add_chosen(struct code_finder *f, const struct chosen *chosen, uint32
 		err = code_sites_add_function(&f->sites, chosen->function, probe, &needs, &why);
 	if (!err && !why && chosen->function && chosen->function->is_chosen)
 		err = tell_shared(f, chosen);
+	if (!err && !why && chosen->function && f->sites.lacks_args && !f->n_without_args++)
+		f->without_args = chosen->name;
 	return err || !why ? err : refuse_chosen(f, chosen, why);
 }
 
@@ -922,6 +929,13 @@ static void tell_left_out(const struct code_finder *f)
 		ctx_log(f->ctx, OCP_LOG_WARN,
 			"%s: %zu functions that match cannot be measured; the first one is %s: %s",
 			elf_file_name(f->prog->elf), f->n_left_out, f->left_out, f->why_left_out);
+	if (f->n_without_args)
+		ctx_log(f->ctx, OCP_LOG_WARN,
+			"%s: %zu function%s measured without %s arguments, since a jump does not "
+			"fit where these are in registers; the first one is %s",
+			elf_file_name(f->prog->elf), f->n_without_args,
+			f->n_without_args == 1 ? " is" : "s are",
+			f->n_without_args == 1 ? "its" : "their", f->without_args);
 }
 
 int code_probes_find(struct ocp_ctx *ctx, const struct ocp_program *prog, struct code_wish *wishes,

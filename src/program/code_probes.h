@@ -24,8 +24,13 @@ struct code_wish {
 	 * none.
 	 */
 	const struct line_spans *spans;
-	bool is_timed;	 /* measure the time of calls: sites at the exits are needed */
-	bool has_args;	 /* measure arguments: see code_needs of code_sites.h */
+	bool is_timed; /* measure the time of calls: sites at the exits are needed */
+	bool has_args; /* measure arguments: see code_needs of code_sites.h */
+	/*
+	 * With by_window: measure a function without its arguments, with a warning, if they cannot
+	 * be measured.
+	 */
+	bool wants_args;
 	bool uses_stack; /* begin or end pairs, or group calls: see code_needs */
 	bool by_window;	 /* count functions and lines by a jump, in a window, not by a uprobe */
 	bool has_bounds; /* for a phase: use only first instructions and returns of functions */

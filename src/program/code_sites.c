@@ -456,6 +456,26 @@ static const char *find_window_fault(const struct code_sites *sites,
 }
 
 /*
+ * Find the windows of FUNCTION, which was decoded to DECODED. Set needs->args to false if there are
+ * windows only for measuring without arguments, and NEEDS permits that.
+ */
+static int find_windows(struct code_sites *sites, const struct function *function,
+			const struct code_function *decoded, enum window_language language,
+			struct code_needs *needs, struct code_windows *windows)
+{
+	const struct code_flow *flow = code_file_flow(sites->file);
+	const uint32_t kept = needs->args ? registers_of(function) : 0;
+	int err = code_windows_find(sites->ctx, flow, decoded, language, kept, windows);
+
+	if (err || !windows->no_count || !kept || !needs->may_lack_args)
+		return err;
+	code_windows_free(windows);
+	err = code_windows_find(sites->ctx, flow, decoded, language, 0, windows);
+	needs->args = err || windows->no_count;
+	return err;
+}
+
+/*
  * Append the window of FUNCTION that counts its calls and, if they are timed, those of its exits.
  * *WHY: as for code_sites_add_function().
  */
@@ -469,14 +489,14 @@ static int add_windows(struct code_sites *sites, const struct function *function
 	const char *fault = is_c ? why_not_inside(sites, function) : NULL, *what;
 	struct code_function decoded = { 0 };
 	struct code_windows windows = { 0 };
+	struct code_needs its = *needs;
 	int err;
 
 	if (fault)
 		return set_refusal(sites, "counted inside", fault, why);
 	err = decode_function(sites, function->va, function->bytes, needs->time, &decoded, why);
 	if (!err && !*why)
-		err = code_windows_find(sites->ctx, code_file_flow(sites->file), &decoded, language,
-					needs->args ? registers_of(function) : 0, &windows);
+		err = find_windows(sites, function, &decoded, language, &its, &windows);
 	if (!err && !*why) {
 		fault = find_window_fault(sites, &windows, needs, &what);
 		err = fault ? set_refusal(sites, what, fault, why) : 0;
@@ -484,7 +504,8 @@ static int add_windows(struct code_sites *sites, const struct function *function
 	if (!err && !*why && is_c)
 		err = check_jumps_into(sites, function, &windows.count, why);
 	if (!err && !*why)
-		err = add_window_sites(sites, function, probe, &windows, needs);
+		err = add_window_sites(sites, function, probe, &windows, &its);
+	sites->lacks_args = !err && !*why && needs->args && !its.args;
 	code_windows_free(&windows);
 	code_function_free(&decoded);
 	return err;
@@ -552,6 +573,7 @@ int code_sites_add_function(struct code_sites *sites, const struct function *fun
 	int err;
 
 	*why = NULL;
+	sites->lacks_args = false;
 	if (needs->window)
 		return add_windows(sites, function, probe, needs, why);
 	if (!function->is_chosen || function->language != FUNCTION_C)

@@ -22,6 +22,7 @@ struct code_needs {
 	 * arguments have not changed
 	 */
 	bool args;
+	bool may_lack_args; /* of windows: without arguments is better than not at all */
 	/*
 	 * of a function: calls begin or end pairs, or are grouped, so rsp at the entry is needed,
 	 * and a window must have room on the stack
@@ -45,6 +46,7 @@ struct code_sites {
 	 * the end of a message; NULL if it can
 	 */
 	const char *no_frames;
+	bool lacks_args;    /* the function that was added last is measured without its arguments */
 	bool has_c_library; /* the file is the C library or the loader, or contains one of them */
 	struct site *sites;
 	size_t n;

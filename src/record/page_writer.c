@@ -14,6 +14,7 @@
 #include "base/strbuf.h"
 #include "profile/formats/numbering.h"
 #include "profile/formats/page_writer.h"
+#include "record/flows.h"
 #include "record/named_stacks.h"
 #include "record/timeline.h"
 
@@ -34,6 +35,11 @@ struct page_list {
 	struct strbuf json; /* the values, with commas between them */
 };
 
+/* 1 + the numbers of the events at its ends; 0: the event is not written. */
+struct page_flow {
+	uint64_t from, to;
+};
+
 struct page_out {
 	struct ocp_ctx *ctx;
 	const struct trace_source *source;
@@ -41,6 +47,9 @@ struct page_out {
 	FILE *to;
 	struct page_list texts, shapes;
 	struct named_stacks stacks;
+	struct flow_ends *ends;	 /* of flows, by item */
+	struct page_flow *flows; /* by number, from 1 on */
+	size_t n_flows;
 	size_t first;	   /* the first item that is written */
 	uint64_t left_out; /* the number of events before it */
 	int64_t ns;	   /* the time of the last event that was written */
@@ -216,8 +225,48 @@ static uint64_t count_events(struct page_out *out)
 	return n;
 }
 
+/* Find the flows of all items. */
+static int find_page_flows(struct page_out *out)
+{
+	int err = flows_find(out->ctx, out->source->trace, &out->timeline, &out->ends);
+
+	for (size_t i = 0; !err && i < out->timeline.n_items; i++)
+		if (out->ends[i].out > out->n_flows)
+			out->n_flows = out->ends[i].out;
+	out->flows = calloc(out->n_flows + 1, sizeof(*out->flows));
+	return err || out->flows ? err : ctx_no_memory(out->ctx);
+}
+
+/* Item number I is written as event NUMBER: note this for the flows that begin or end there. */
+static void note_flow_ends(struct page_out *out, size_t i, uint64_t number)
+{
+	const struct flow_ends *ends = &out->ends[i];
+
+	if (ends->out)
+		out->flows[ends->out].from = number + 1;
+	if (ends->in)
+		out->flows[ends->in].to = number + 1;
+}
+
+static void write_flows_member(struct page_out *out)
+{
+	const char *comma = "";
+
+	fputs(",\n\"flows\":[", out->to);
+	for (size_t i = 1; i <= out->n_flows; i++) {
+		const struct page_flow *flow = &out->flows[i];
+
+		if (!flow->from || !flow->to)
+			continue;
+		fprintf(out->to, "%s%" PRIu64 ",%" PRIu64, comma, flow->from - 1, flow->to - 1);
+		comma = ",";
+	}
+	fputc(']', out->to);
+}
+
 static int write_events(struct page_out *out)
 {
+	uint64_t n = 0;
 	int err = 0;
 
 	fputs("{\"events\":[", out->to);
@@ -226,6 +275,7 @@ static int write_events(struct page_out *out)
 			continue;
 		if (i != out->first)
 			fputs(",\n", out->to);
+		note_flow_ends(out, i, n++);
 		err = write_event(out, &out->timeline.items[i]);
 	}
 	fputc(']', out->to);
@@ -355,6 +405,7 @@ static int write_lists(struct page_out *out)
 		err = write_list(out, "texts", &out->texts.json);
 	if (!err)
 		err = write_list(out, "shapes", &out->shapes.json);
+	write_flows_member(out);
 	fputc('}', out->to);
 	return err;
 }
@@ -381,6 +432,8 @@ static int write_page_data(struct ocp_ctx *ctx, const void *data, FILE *to)
 
 	if (!err)
 		err = begin_shapes(&out);
+	if (!err)
+		err = find_page_flows(&out);
 	if (!err) {
 		n_events = count_events(&out);
 		start_ns = out.first < out.timeline.n_items ? out.timeline.items[out.first].ns
@@ -393,6 +446,8 @@ static int write_page_data(struct ocp_ctx *ctx, const void *data, FILE *to)
 	if (!err)
 		err = write_lists(&out);
 	timeline_free(&out.timeline);
+	free(out.ends);
+	free(out.flows);
 	named_stacks_free(&out.stacks);
 	free_list(&out.texts);
 	free_list(&out.shapes);

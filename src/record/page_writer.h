@@ -4,7 +4,7 @@
  * zoom and search. The page (page/page.html) gets its data as JSON:
  *
  *	{ "events": [...], "trace": {...}, "categories": [...], "tracks": [...], "lanes": [...],
- *	  "names": [...], "stacks": [...], "texts": [...], "shapes": [...] }
+ *	  "names": [...], "stacks": [...], "texts": [...], "shapes": [...], "flows": [...] }
  *
  * events      numbers, for one event after the other, in the order of their beginnings:
  *	       - the lane
@@ -24,6 +24,9 @@
  * shapes      [name, form, ...] for each argument. The form tells what the value is: 0 a number, 1
  *	       the number of a text, 2 the number of a text that is a number which JavaScript would
  *	       round. Shape 0 is that of an event without arguments.
+ * flows       for each flow (record/flows.h) the number of the event from which it leads, and of
+ *	       that to which it leads; 0 is the first event. Flows of events that are left out are
+ *	       missing.
  */
 #ifndef RECORD_PAGE_WRITER_H
 #define RECORD_PAGE_WRITER_H

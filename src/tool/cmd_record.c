@@ -150,12 +150,11 @@ static bool may_be_inside(const struct options *options)
 /*
  * With a key, also record the hits of the starts and stops of the pairs: they show in which threads
  * a request was. A filter need not apply to the arguments of both, so with a filter they are not
- * recorded. The engine `inside` records no hits of functions.
+ * recorded.
  */
 static int request_ends_of_pairs(const struct command *command, struct options *options)
 {
 	struct measure_request *request = &options->request;
-	const bool has_functions = !may_be_inside(options);
 	int code = EXIT_DONE;
 
 	if (!measure_request_has_key(request) || request->filter)
@@ -165,8 +164,7 @@ static int request_ends_of_pairs(const struct command *command, struct options *
 				       request_pair_stop(&request->pairs[i]) };
 
 		for (int j = 0; code == EXIT_DONE && *ends[1] && j < 2; j++)
-			if (!prints_probe(request, ends[j]) &&
-			    (has_functions || !item_is_code(ends[j])))
+			if (!prints_probe(request, ends[j]))
 				code = measure_options_add(command, options, "print", ends[j]);
 	}
 	return code;
@@ -621,8 +619,12 @@ static int complete_request(struct options *options, struct ocp_process **procs)
 		fputs("hint: --time fn:NAME records the calls of a function\n", stderr);
 		return EXIT_USAGE;
 	}
+	if (options->engine == ENGINE_INSIDE && measure_options_need_bpf(options))
+		return say_usage(&command_record, "--engine inside excludes %s",
+				 measure_options_need_bpf(options));
 	/* Each pair is reported, however short it is. */
 	options->request.has_slower = measure_request_has_pairs(&options->request);
+	options->request.spares_phases = true;
 	options->request.has_print_limit = true;
 	options->request.print_limit = 0;
 	return EXIT_DONE;
@@ -853,12 +855,13 @@ static char *find_in_path(const char *name)
 static int start_program(struct options *options, struct ocp_process **proc)
 {
 	char *path = find_in_path(options->args[0]);
-	int err;
+	int err, code;
 
 	if (!path) {
 		say("%s: %s", options->args[0], strerror(ENOENT));
 		return EXIT_NOT_FOUND;
 	}
+	measure_choose_for_program(options);
 	/* SIGCHLD may be inherited as ignored. Then the kernel would not keep the exit status. */
 	signal(SIGCHLD, SIG_DFL);
 	err = ocp_trace_held(options->ctx, path, options->args, NULL, proc);
@@ -866,7 +869,9 @@ static int start_program(struct options *options, struct ocp_process **proc)
 	if (err)
 		return say_error(options->ctx, err);
 	options->prog = options->args[0];
-	return options_add_pid(options, ocp_process_pid(*proc));
+	code = options_add_pid(options, ocp_process_pid(*proc));
+	err = code == EXIT_DONE ? measure_check_program(options) : 0;
+	return err ? say_error(options->ctx, err) : code;
 }
 
 /*
@@ -1035,7 +1040,6 @@ static int set_record_option(const struct command *command, struct options *opti
 static int check_record_usage(const struct options *options)
 {
 	const struct record_options *own = options->own;
-	const bool starts = options->n_args && !options->n_pids;
 
 	if (!options->n_pids && !options->exe && !options->n_args)
 		return say_usage(&command_record, "-pid, --exe or -- COMMAND is required");
@@ -1050,10 +1054,9 @@ static int check_record_usage(const struct options *options)
 		return say_usage(&command_record, "-o FILE or --html FILE is required");
 	if (profile_file_is_same(options->output, own->html))
 		return say_usage(&command_record, "-o and --html name the same file");
-	if (options->engine == ENGINE_INSIDE && (options->exe || starts))
+	if (options->engine == ENGINE_INSIDE && options->exe)
 		return say_usage(&command_record,
-				 "--engine inside excludes %s: it records processes of -pid",
-				 starts ? "a program that the tool starts" : "--exe");
+				 "--engine inside excludes --exe: it records processes of -pid");
 	if ((own->has_files || own->has_disk || own->name) && !own->n_conditions && !own->has_last)
 		return say_usage(&command_record, "--%s needs --when or --last",
 				 own->has_files	 ? "files"
@@ -1094,8 +1097,9 @@ static int run_record(struct options *options)
 	int code;
 
 	/* Where only BPF can record, no memory is for the engine inside. */
-	if (options->n_pids && !options->exe)
-		options->request.event_bytes = own->memory / SHARE_OF_EVENTS / options->n_pids;
+	if (!options->exe)
+		options->request.event_bytes =
+			own->memory / SHARE_OF_EVENTS / (options->n_pids ? options->n_pids : 1);
 	code = own->dump ? dump(options, own->dump) : check_record_usage(options);
 
 	if (own->dump)

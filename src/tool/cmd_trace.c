@@ -3,11 +3,8 @@
 #include "tool/output_file.h"
 #include "cli/progress.h"
 #include "tool/commands.h"
-#include "look/proc_file.h"
 #include "measure/meter.h"
 
-#include <elf.h>
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,25 +97,6 @@ static int measure_program(struct options *options, struct ocp_process *proc,
 	return code;
 }
 
-/*
- * Check that the program has a dynamic linker. The program waits at the linker's end, with the C
- * library ready. A static program waits at its first instruction, where nothing is known of its
- * thread.
- */
-static int check_linker(const struct options *options)
-{
-	uint64_t base;
-	int err = auxv_read(options->ctx, options->pid, AT_BASE, &base);
-
-	if (err || base)
-		return err;
-	ctx_error(options->ctx, -ENOTSUP,
-		  "'%s': is linked statically, and cannot be counted inside from its start",
-		  options->prog);
-	ctx_hint(options->ctx, "start it, then use `attach -pid PID --engine inside`");
-	return -ENOTSUP;
-}
-
 static int trace_and_measure(struct options *options, char **argv)
 {
 	const struct ocp_actions *actions = options->actions_flag ? options->actions : NULL;
@@ -134,7 +112,7 @@ static int trace_and_measure(struct options *options, char **argv)
 		return output_file_end(&output, say_error(options->ctx, err));
 	options->pid = ocp_process_pid(proc);
 	options->n_pids = 1;
-	err = options->engine == ENGINE_INSIDE ? check_linker(options) : 0;
+	err = measure_check_program(options);
 	if (err)
 		kill(options->pid, SIGKILL);
 	code = err ? output_file_end(&output, say_error(options->ctx, err))
@@ -162,26 +140,6 @@ static int trace(struct options *options, char **argv)
 	return options->wait ? wait_for_program(pid) : EXIT_DONE;
 }
 
-/*
- * Choose the engine, unless the user has named one: `inside` if BPF is not permitted and `inside`
- * supports the request, otherwise BPF. How many hits there will be is not known.
- */
-static void choose_engine_of_program(struct options *options)
-{
-	const bool is_auto = options->engine == ENGINE_AUTO,
-		   is_inside = !measure_options_need_bpf(options) && meter_lacks_bpf(options->ctx);
-
-	if (options->engine != ENGINE_DEFAULT && !is_auto)
-		return;
-	options->engine = is_inside ? ENGINE_INSIDE : ENGINE_BPF;
-	if (options->quiet)
-		return;
-	if (is_inside)
-		say("engine: inside, since BPF is not available: %s", ocp_error(options->ctx));
-	else if (is_auto)
-		say("engine: bpf, since the hits of a program that has not begun are not known");
-}
-
 static int trace_program(struct options *options)
 {
 	char **argv;
@@ -193,7 +151,7 @@ static int trace_program(struct options *options)
 	if (code != EXIT_DONE)
 		return code;
 	if (options_measure(options))
-		choose_engine_of_program(options);
+		measure_choose_for_program(options);
 	if (!options->actions_flag && !options_measure(options))
 		return say_usage(&command_trace,
 				 "nothing to do: neither actions nor --count, --time or --print");

@@ -9,6 +9,7 @@
  */
 #include "tool/measure_session.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -24,6 +25,7 @@
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "change/inside/inside.h"
+#include "look/proc_file.h"
 #include "measure/meter.h"
 #include "measure/slower.h"
 #include "measure/stacks.h"
@@ -241,6 +243,41 @@ static void choose_engine(const struct options *options, struct ocp_process **pr
 	 */
 	if (!options->quiet && chosen->reason[0])
 		say("engine: %s, since %s", chosen->is_inside ? "inside" : "bpf", chosen->reason);
+}
+
+/* ---- a program that the tool starts --------------------------------------------------------- */
+
+void measure_choose_for_program(struct options *options)
+{
+	const bool is_auto = options->engine == ENGINE_AUTO,
+		   is_inside = !measure_options_need_bpf(options) && meter_lacks_bpf(options->ctx);
+
+	if (options->engine != ENGINE_DEFAULT && !is_auto)
+		return;
+	options->engine = is_inside ? ENGINE_INSIDE : ENGINE_BPF;
+	if (options->quiet)
+		return;
+	if (is_inside)
+		say("engine: inside, since BPF is not available: %s", ocp_error(options->ctx));
+	else if (is_auto)
+		say("engine: bpf, since the hits of a program that has not begun are not known");
+}
+
+int measure_check_program(const struct options *options)
+{
+	uint64_t base;
+	int err;
+
+	if (options->engine != ENGINE_INSIDE)
+		return 0;
+	err = auxv_read(options->ctx, options->pid, AT_BASE, &base);
+	if (err || base)
+		return err;
+	ctx_error(options->ctx, -ENOTSUP,
+		  "'%s': is linked statically, and cannot be counted inside from its start",
+		  options->prog);
+	ctx_hint(options->ctx, "start it, then use `attach -pid PID --engine inside`");
+	return -ENOTSUP;
 }
 
 /* ---- arguments without a value -------------------------------------------------------------- */

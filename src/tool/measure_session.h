@@ -69,6 +69,19 @@ struct measure_session {
 int measure_find_processes(struct options *options);
 
 /*
+ * Choose the engine for a program that the tool will start, unless the user has named one: `inside`
+ * if BPF is not permitted and `inside` supports the request, otherwise BPF. How many hits there
+ * will be is not known. Say why, as measure_open() does.
+ */
+void measure_choose_for_program(struct options *options);
+/*
+ * Check that the engine can measure the program that was started, options->pid. It waits at the end
+ * of its dynamic linker, with the C library ready. A static program waits at its first instruction,
+ * where nothing is known of its thread. Returns 0 or an error with a message.
+ */
+int measure_check_program(const struct options *options);
+
+/*
  * The phases of a measurement; call each once. measure_open() loads the meter. measure_attach()
  * starts measuring. measure_wait() waits until SESSION ends or the time is over, then detaches and
  * writes the totals. Each of these three returns EXIT_DONE, or another code after printing the

@@ -33,15 +33,20 @@ build_timed() {
 	[[ $(ocamlopt -version) != 5.* ]] || MEASURED+=(--time fn:Versioned.performs --time fn:Versioned.abandons)
 }
 
+# Start COMMAND, which stops before OCaml code runs, until GATE is opened and closed.
+start_at_gate() { # GATE COMMAND...
+	rm -f "$1"
+	mkfifo "$1"
+	start_target env GATE="$1" LD_PRELOAD="$O/tests/fixtures/binaries/libgate.so" "${@:2}"
+	wait_for "[[ \$(readlink /proc/$TARGET/exe) = '$(realpath "$2")' ]] && grep -q '^\(257\|0\) ' /proc/$TARGET/syscall"
+}
+
 # Start COMMAND, which stops before OCaml code runs, and measure to the end what the options MEASURED say: JSON in OUT. BY is
 # the engine (default: inside).
 start_measured() { # OUT COMMAND...
 	local out=$1 gate=$1.gate
 	shift
-	rm -f "$gate"
-	mkfifo "$gate"
-	start_target env GATE="$gate" LD_PRELOAD="$O/tests/fixtures/binaries/libgate.so" "$@"
-	wait_for "[[ \$(readlink /proc/$TARGET/exe) = '$(realpath "$1")' ]] && grep -q '^\(257\|0\) ' /proc/$TARGET/syscall"
+	start_at_gate "$gate" "$@"
 	background "$TOOL" attach -pid "$TARGET" "${MEASURED[@]}" --engine "${BY:-inside}" --budget none --json >"$out" 2>"$out.err"
 	COUNTING=$!
 	wait_for "has_text '$out.err' '(counting|measuring) [0-9]+ probe' || has_ended $COUNTING"

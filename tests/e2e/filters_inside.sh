@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# --filter with --engine inside: against the programs' own books, and against the kernel's filter in the same run.
+# --filter with --engine inside: against the programs' own books, and against the kernel's filter in the same run. The events of
+# `record`, too.
 #
 # needs: fixtures ocaml/requests ocaml/args ocaml/forking
 # ocaml5: all
 # smoke: test_filters_of_functions
-# takes: 20 s
+# takes: 40 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
+. "$(dirname "$0")/record_lib.sh"
 
 # One a test script, also for the bash that runs a test alone.
 NAME=ocp_filters_$PPID
@@ -33,7 +35,8 @@ same_by_both() {
 	def of(name):
 	    t = json.loads(open(name).read().splitlines()[-1])
 	    return ({p["name"]: p["hits"] for p in t["probes"]},
-	            sorted([str(pair.get(member)) for member in COUNTS] for pair in t.get("pairs", [])),
+	            # A recording has phases of the collector, too: those that the engine can time.
+	            sorted([str(pair.get(member)) for member in COUNTS] for pair in t.get("pairs", []) if not pair["start"].startswith("gc:")),
 	            t["losses"]["filtered"], t["losses"]["filter_mismatches"])
 	bpf, inside = map(of, sys.argv[1:])
 	print(bpf, inside, sep="\n")
@@ -247,6 +250,91 @@ test_filters_in_top() {
 	measurements=()
 }
 
+# ---- recordings -------------------------------------------------------------------------------
+
+# Record a run by each engine. Both have the same numbers, and the same events with the same ints: the engine inside reads no others.
+recorded_by_both() { # START ARG... -- FLAG...
+	local engine start=()
+	while [[ $1 != -- ]]; do
+		start+=("$1")
+		shift
+	done
+	for engine in bpf inside; do
+		"${start[@]}"
+		RECORD_FLAGS=(--engine "$engine" --no-waits --hz 0)
+		record_work --json "${@:2}"
+		check_totals
+		mv "$TMP/db" "$TMP/db.$engine"
+		mv "$TMP/totals" "$TMP/out.$engine"
+		mv "$TMP/err" "$TMP/err.$engine"
+	done
+	same_by_both
+	holds python3 - "$TMP/db.bpf" "$TMP/db.inside" <<-'EOF' || fail "$(<"$TMP/err.inside")"
+	import collections, json, sqlite3, sys
+	def events(name):
+	    rows = sqlite3.connect(name).execute(
+	        "select 'instant', name, args from instants where category = 'probe' union all select category, name, args from slices "
+	        "where category in ('pair', 'function') union all select 'unended', name, args from unended where category != 'gc'").fetchall()
+	    return [(kind, name, {k: v for k, v in json.loads(args).items() if not k.startswith("on thread")}) for kind, name, args in rows]
+	bpf, inside = map(events, sys.argv[1:])
+	unread = {(kind, name, key) for kind, name, args in inside for key, value in args.items() if value == "?"}
+	def sums(rows):
+	    return collections.Counter((kind, name, tuple((k, v) for k, v in args.items() if (kind, name, k) not in unread)) for kind, name, args in rows)
+	assert sums(bpf) == sums(inside), (sums(bpf) - sums(inside), sums(inside) - sums(bpf))
+	print(len(bpf), "events")
+	EOF
+}
+
+test_recorded_hits_and_pairs() {
+	recorded_by_both start_requests 600 -- --print request_start --print request_stop --filter 'arg0 >= 100 && arg0 != 301'
+	eq "$(of_last "$TMP/out.inside" 't["losses"]["filtered"]')" "$(($(told starts) + $(told stops) - $(python3 - "$TMP/db.inside" <<-'EOF'
+		import sqlite3, sys
+		print(sqlite3.connect(sys.argv[1]).execute("select count(*) from instants where category = 'probe'").fetchone()[0])
+	EOF
+	)))" "hits that are not there"
+	# The stops of the starts that are filtered out are no orphans.
+	recorded_by_both start_requests 600 -- --print request_start --time request_start,request_stop --key arg0 --filter 'arg0 >= 100'
+	eq "$(of_last "$TMP/out.inside" 't["pairs"][0]["orphan_stops"]')" "$(told orphan_stops)" "orphans"
+	# By thread, more starts are open than have room.
+	recorded_by_both start_requests 600 -- --time request_start,request_stop --key none --depth 8 --filter '!(arg0 < 3 || arg0 > 400)'
+	eq "$(of_last "$TMP/out.inside" '[t["pairs"][0][n] for n in ("count", "orphan_stops")]')" "[0, $(told stops)]" "orphans by thread"
+}
+
+# Calls, some of which exceptions end; an argument that is no int.
+test_recorded_calls() {
+	recorded_by_both start_filtered 4 -- --time fn:Filtered.fib --time fn:Filtered.raises_at --filter 'arg0 > 10'
+	eq "$(of_last "$TMP/out.inside" '[p["count"] for p in t["pairs"] if p["start"].startswith("fn:")]')" "[$(told large_fibs), $(told high_returns)]"
+	recorded_by_both start_filtered 2 -- --time fn:Filtered.mixed --filter 'arg0 > 10'
+	eq "$(of_last "$TMP/out.inside" 't["losses"]["filter_mismatches"]')" "$(told blocks)" "values that are no ints"
+}
+
+# A flight recorder decides as by BPF: how often a condition held.
+conditions_hold() { # START ARG... -- FLAG...
+	local engine held=() start=()
+	while [[ $1 != -- ]]; do
+		start+=("$1")
+		shift
+	done
+	for engine in bpf inside; do
+		"${start[@]}"
+		RECORD_FLAGS=(--engine "$engine" --no-waits --hz 0)
+		start_recording -o "$TMP/flight.$engine" --last 1h "${@:2}"
+		tell go
+		await_line end 60
+		stop_recording
+		held+=("$(sed -n 's/.*1 file written; a condition held \([0-9]*\) times/\1/p' "$TMP/err")")
+	done
+	((held[1] > 50)) || fail "held: ${held[*]}"
+	eq "${held[1]}" "${held[0]}" "how often a condition held"
+}
+
+test_recorded_conditions() {
+	conditions_hold start_requests 300 -- --when 'hit request_start if id > 100 && (id < 150 || id >= 290)' \
+		--when 'hit request_stop if status >= 200 && id = 7' --when 'hit request_start if id < -3'
+	! finds "warning: --when" "$TMP/err" || fail "$(<"$TMP/err")"
+	conditions_hold start_filtered 2 -- --when 'hit fn:Filtered.pick if arg1 == -7 && arg0 > 1' --when 'hit fn:Filtered.mixed if arg0 > 10'
+}
+
 # ---- what is refused --------------------------------------------------------------------------
 
 test_refused() {
@@ -257,6 +345,9 @@ test_refused() {
 		attach -pid "$TARGET" --count=request_start --filter 'arg0 > 3 && !(arg1 ^= "G")' --engine inside
 	check_error 2 "no arg7 for the filter: it has 3 arguments" \
 		attach -pid "$TARGET" --count=request_start --filter 'arg7 == 1' --engine inside
+	check_error 4 "probe 'request_start': the filter compares arg1 with a string, and the engine .inside. compares ints" \
+		record -pid "$TARGET" --print request_start --filter 'arg1 == "GET"' --engine inside -o "$TMP/trace" -quiet
+	[[ ! -e $TMP/trace ]] || fail "a trace"
 	"$TOOL" attach -pid "$TARGET" --count=request_start --filter 'arg1 == "GET"' --engine auto --for 10ms >"$TMP/out" 2>"$TMP/err"
 	matches "$(<"$TMP/err")" 'engine: bpf, since inside is not possible: .*the filter compares arg1 with a string'
 	# The field of a record is neither in a register nor on the stack. The program stops before OCaml code runs.

@@ -29,7 +29,7 @@ start_programs() {
 	CHECKED=$TARGET
 	order 'run 3'
 	await_orders
-	start_target "$TMP/counted" 1000000000 3
+	start_target "$TMP/counted" 1000000000000 3
 	await_line ready
 	tell go
 	COUNTED=$TARGET

@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
 # `record --engine inside`: events that the process writes itself, against the books of the programs.
 #
-# needs: fixtures ocaml
-# ocaml5: test_pairs_by_thread test_pairs_by_key test_pairs_of_functions test_calls test_fibres_that_move test_fibres_in_domains test_collector test_what_has_not_ended test_nobody test_threads_that_end
-# takes: 60 s
+# needs: fixtures link ocaml
+# ocaml5: test_functions_without_arguments test_pairs_by_thread test_pairs_by_key test_pairs_of_functions test_calls test_fibres_that_move test_fibres_in_domains test_collector test_what_has_not_ended test_what_has_not_ended_yet test_nobody test_threads_that_end
+# takes: 100 s
+ENGINE=inside
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/calls_lib.sh"
 . "$(dirname "$0")/record_lib.sh"
+. "$(dirname "$0")/record_cases_lib.sh"
+. "$(dirname "$0")/link_lib.sh"
+. "$(dirname "$0")/lwt_lib.sh"
 
 NOBODY=65534
-RECORD_FLAGS=(--engine inside --no-waits --hz 0)
 
 # Each event is there or counted: of N hits of PROBE, with the arguments i, 1 to N.
 check_all_counted() { # PROBE N
@@ -30,55 +33,45 @@ check_all_counted() { # PROBE N
 
 # ---- pairs, calls, the collector --------------------------------------------------------------
 
-# Nested pairs of three threads, with exceptions that skip stops. Of the arguments, the ints are there.
+# Of the arguments, the ints are there.
 test_pairs_by_thread() {
-	start_target "$O/tests/ocaml/slow" 60 3
-	await_line ready
-	record_work --time enter,leave --print enter --key none --json --html "$TMP/page.html"
-	check_totals
-	check_trace <<-'PY'
-		import re
-		slices = {}
-		for thread, begin, ns, args, depth in sql("select thread, begin_ns, ns, args, depth from slices where name = 'enter,leave'"):
-		    args = json.loads(args)
-		    assert args == {"id": args["id"], "name": "?", "id at leave": args["id"], "name at leave": "?"}, args
-		    slices[args["id"]] = thread, ns, depth
-		seen = 0
-		for line in books:
-		    pair = re.match(r'pair (\d+) "(.*)" (\d+) within_ns=(\d+) around_ns=(\d+)', line)
-		    if pair:
-		        thread, ns, depth = slices.pop(int(pair[1]))
-		        assert thread == int(pair[3]) and int(pair[4]) <= ns <= int(pair[5]), (line, thread, ns)
-		        seen += 1
-		assert seen > 100 and not slices, (seen, slices)
-		(instants,), = sql("select count(*) from instants where name = 'enter'")
-		assert instants == totals["pairs"][0]["starts"] == 3 * 60 * 4, instants
-	PY
+	check_pairs_by_thread
 	finds -x 'ocaml-probes: warning: arguments that are not ints are not recorded: the engine `inside` does not read the memory that they refer to' \
 		"$TMP/err" || fail "$(<"$TMP/err")"
-	holds "$ROOT/tests/record/read_page" "$TMP/page.html" "$TMP/page"
-	holds "$ROOT/tests/record/same_traces" "$TMP/db" "$TMP/page"
 }
 
-# Requests of one thread that another one ends.
-test_pairs_by_key() {
-	start_target "$O/tests/ocaml/requests" 200
-	await_line ready
-	record_work --time request_start,request_stop --key id --print request_stop --json
-	check_totals
-	check_trace "$TARGET" <<-'PY'
-		pairs, = [int(line.split("=")[1]) for line in books if line.startswith("pairs=")]
-		rows = sql("select track, thread, depth, args from slices where category = 'pair'")
-		assert len(rows) == pairs > 100, (len(rows), pairs)
-		for track, thread, depth, args in rows:
-		    args = json.loads(args)
-		    number = args["id"]
-		    assert track == "request_start,request_stop" and thread is None and depth == 0, (track, thread, depth)
-		    assert args.pop("on thread") == int(words[0]) != args.pop("on thread at request_stop"), args
-		    assert args == {"id": number, "meth": "?", "name": "?", "id at request_stop": number, "status at request_stop": 200,
-		                    "name at request_stop": "?"}, args
-		(instants,), = sql("select count(*) from instants where name = 'request_stop'")
-		assert instants >= pairs, (instants, pairs)
+test_pairs_by_key() { check_pairs_by_key; }
+test_flows_of_concurrent_requests() { check_flows_of_concurrent_requests; }
+test_flows_of_keys_that_are_used_again() { check_flows_of_keys_that_are_used_again; }
+test_calls() { check_calls; }
+
+# Each int is there, however many arguments there are, in whatever places: those that the kernel has recorded of another run.
+test_arguments() {
+	local engine
+	for engine in bpf inside; do
+		RECORD_FLAGS=(--engine "$engine" --no-waits --hz 0)
+		start_at_gate "$TMP/gate" "$O/tests/ocaml/args"
+		start_recording -o "$TMP/trace_$engine" --when 'hit many_iiiiiiiiiiiiiii if arg14 = 19' --when 'hit loop_iif if arg1 = 6' --last 1h
+		: >"$TMP/gate"
+		wait "$RECORDING" || fail "status $?: $(<"$TMP/err")"
+		finds -x 'ocaml-probes: 1 file written; a condition held 2 times' "$TMP/err" || fail "$(<"$TMP/err")"
+		read_trace "$TMP/trace_$engine-1"
+		mv "$TMP/db" "$TMP/db.$engine"
+	done
+	holds python3 - "$TMP/db.bpf" "$TMP/db.inside" <<-'PY' || fail "$(<"$TMP/err")"
+		import json, sqlite3, sys
+		def hits(name):
+		    return [(probe, list(json.loads(args).values())) for probe, args in sqlite3.connect(name).execute(
+		        "select name, args from instants where category = 'probe' order by ns, rowid")]
+		by_kernel, inside = map(hits, sys.argv[1:])
+		# The ints of two of the probes are in a record and in a closure, where the engine does not look.
+		def ints(hits):
+		    return [(probe, [value for kind, value in zip(probe.rpartition("_")[2], args) if kind == "i"]) for probe, args in hits
+		            if probe not in ("fields_rifs", "closure_iisi")]
+		wanted = ints(by_kernel)
+		assert ints(inside) == wanted, (wanted, inside)
+		assert [args for probe, args in inside if probe == "closure_iisi"] == [["?", "?", "?", 7]], inside
+		assert ("many_iiiiiiiiiiiiiii", [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 3, 7, 11, 15, 19]) in wanted and len(wanted) > 15, wanted
 	PY
 }
 
@@ -106,87 +99,57 @@ test_pairs_of_functions() {
 	done
 }
 
-# Calls of functions, with recursion, exceptions and tail calls: as the engine bpf counts them.
-test_calls() {
-	build_timed
-	start_target "$TMP/built/timed" 40 300
+# A function is recorded without its arguments if no jump fits where they are in registers. One line says so.
+test_functions_without_arguments() {
+	local status=0 lacks=0
+	mkdir "$TMP/built"
+	cat >"$TMP/built/few.ml" <<-'ML'
+	type t = { mutable a : int; mutable b : int; mutable c : int }
+	let[@inline never] grow t n = t.c <- t.c + n + Sys.opaque_identity 0
+	(* Its first instructions save its arguments on the stack, and then load other values into their registers. *)
+	let[@inline never] adds t n =
+	  let p = t.b in
+	  if p >= t.c then grow t 1;
+	  t.a <- n; t.b <- p + Sys.opaque_identity 1
+	let[@inline never] takes x y z =
+	  let sum = ref 0 in
+	  for i = x to y do sum := !sum + Sys.opaque_identity i done;
+	  !sum + z
+	let () =
+	  print_endline "ready"; ignore (input_line stdin);
+	  let t = { a = 0; b = 0; c = 5 } in
+	  for i = 1 to 40 do adds t i; ignore (Sys.opaque_identity (takes i (2 * i) 7)) done;
+	  print_endline "end"; ignore (try input_line stdin with End_of_file -> "")
+	ML
+	(cd "$TMP/built" && ocamlopt -g few.ml -o few) >"$TMP/warnings" 2>&1 || fail "$(<"$TMP/warnings")"
+	start_target "$TMP/built/few"
 	await_line ready
-	start_recording -o "$TMP/trace" "${MEASURED[@]}" --json
-	tell go
-	wait "$RECORDING" || fail "status $?: $(<"$TMP/err")"
-	read_trace "$TMP/trace"
+	record_work --time fn:Few.adds --time fn:Few.takes --print fn:Few.adds --json
+	! has_text "$TMP/err" 'measured without .* arguments' || lacks=1
+	finds -x 'ocaml-probes: warning: .*/few: 1 function is measured without its arguments, since a jump does not fit where these are in registers; the first one is fn:Few.adds' \
+		"$TMP/err" || ((!lacks)) || fail "$(<"$TMP/err")"
+	[[ $(ocamlopt -version) != 4.14.1 ]] || eq "$lacks" 1 "a function without arguments"
 	check_totals
-	check_trace <<-'PY'
-		rows = dict(sql("select name, count(*) from slices where category = 'function' group by name"))
-		assert len(rows) > 8 and rows["Timed.returns"] >= 40 and rows["Timed.lands"] == 40, rows
-		(depth,), = sql("select max(depth) from slices where name = 'Timed.nests'")
-		assert depth >= 2, depth
-		assert totals["losses"]["prints_dropped"] == 0, totals["losses"]
+	check_trace "$lacks" <<-'PY'
+		def args_of(table, name):
+		    return [list(json.loads(args).values()) for args, in sql(f"select args from {table} where name = ?", name)]
+		adds = [[] if words[0] == "1" else ["?", i] for i in range(1, 41)]
+		assert args_of("slices", "Few.adds") == args_of("instants", "fn:Few.adds") == adds, args_of("slices", "Few.adds")
+		assert args_of("slices", "Few.takes") == [[i, 2 * i, 7] for i in range(1, 41)], args_of("slices", "Few.takes")
 	PY
+	((lacks)) || return 0
+	# A filter needs the argument.
+	"$TOOL" record -pid "$TARGET" "${RECORD_FLAGS[@]}" --time fn:Few.adds --filter 'arg1 > 3' -o "$TMP/none" -quiet >"$TMP/out" 2>"$TMP/err" || status=$?
+	eq "$status" 4 "status: $(<"$TMP/err")"
+	finds -Fx "ocaml-probes: 'fn:Few.adds': cannot be counted inside: a jump does not fit where its arguments are in registers" "$TMP/err" ||
+		fail "$(<"$TMP/err")"
 }
 
-test_fibres_that_move() {
-	start_target "$O/tests/ocaml/skipping" 40 4 turns
-	await_line ready
-	record_work --time turn_start,turn_stop --key arg0 --print turn_start --json
-	check_totals
-	check_trace <<-'PY'
-		line, = [line for line in books if line.startswith("pair turn_start ")]
-		book = {name: int(value) for name, value in (word.split("=") for word in line.split()[3:])}
-		(count, total), = sql("select count(*), sum(ns) from slices where name = 'turn_start,turn_stop'")
-		assert count == book["count"] > 300 and book["within_ns"] <= total <= book["around_ns"], (count, total, book)
-		(unended,), = sql("select count(*) from unended where name = 'turn_start,turn_stop'")
-		assert unended == book["open"] == totals["pairs"][0]["open"], (unended, book)
-		(starts,), = sql("select count(*) from instants where name = 'turn_start'")
-		assert starts == count + unended + book["orphan_starts"], (starts, count, unended, book)
-	PY
-}
-
-test_fibres_in_domains() {
-	start_target "$O/tests/ocaml/skipping" 10 4
-	await_line ready
-	record_work --time nest_start,nest_stop --time visit_start,visit_stop --key none --json
-	check_totals
-	check_trace <<-'PY'
-		for pair in totals["pairs"]:
-		    if not pair.get("stop"):
-		        continue
-		    name = f"{pair['start']},{pair['stop']}"
-		    (count, threads), = sql("select count(*), count(distinct coalesce(thread, -1)) from slices where name = ?", name)
-		    (unended,), = sql("select count(*) from unended where name = ?", name)
-		    assert count == pair["count"] > 100 and threads == 4, (name, count, threads)
-		    assert unended == pair["open"] and pair["starts"] == count + unended + pair["orphan_starts"], (pair, unended)
-		    hits, = [line for line in books if line.startswith(f"probe {pair['start']} ")]
-		    assert pair["starts"] == int(hits.split("=")[1]), (pair, hits)
-	PY
-}
-
-# Each collection that the program makes is in a phase of the trace.
-test_collector() {
-	start_target "$O/tests/ocaml/story" 20
-	await_line ready
-	record_work --json
-	check_totals
-	check_trace <<-'PY'
-		steps = [line.split() for line in books]
-		collected = [(int(begin), int(end)) for what, begin, end in (s for s in steps if len(s) == 3) if what == "collect"]
-		pauses = sql("select begin_ns, begin_ns + ns from slices where name = 'gc:minor'")
-		assert len(collected) == 20
-		for begin, end in collected:
-		    assert any(begin <= b and e <= end for b, e in pauses), (begin, end, pauses)
-	PY
-}
-
-test_what_has_not_ended() {
-	start_target "$O/tests/ocaml/unended" 4
-	await_line ready
-	start_recording -o "$TMP/trace" "${UNENDED[@]}" --json
-	tell begin
-	await_line end
-	stop_recording
-	read_trace "$TMP/trace"
-	check_unended
-}
+test_fibres_that_move() { check_fibres_that_move; }
+test_fibres_in_domains() { check_fibres_in_domains; }
+test_collector() { check_collector; }
+test_what_has_not_ended() { check_what_has_not_ended; }
+test_what_has_not_ended_yet() { check_what_has_not_ended_yet; }
 
 # ---- threads and processes --------------------------------------------------------------------
 
@@ -260,6 +223,53 @@ test_nobody() {
 		finds '^ocaml-probes: engine: inside, since BPF is not available: ' "$TMP/err" || fail "$(<"$TMP/err")"
 		finds '^ocaml-probes: waits and CPU samples are not recorded: ' "$TMP/err" || fail "$(<"$TMP/err")"
 	done
+}
+
+# ---- programs ---------------------------------------------------------------------------------
+
+test_program() { check_program; }
+test_status_of_program() { check_status_of_program; }
+
+# Where no thread is known at the first instruction, nothing is recorded, and the program does not run.
+test_static_program() {
+	local status=0
+	mkdir "$TMP/built"
+	echo 'let () = print_endline "ran"' >"$TMP/built/static.ml"
+	(cd "$TMP/built" && ocamlopt -ccopt -static static.ml -o static) >"$TMP/warnings" 2>&1 || fail "$(<"$TMP/warnings")"
+	record_command '' --time fn:Stdlib.print_endline -o "$TMP/trace" -- "$TMP/built/static" || status=$?
+	eq "$status $(<"$TMP/said")" "4 " "status: $(<"$TMP/err")"
+	finds -Fx "ocaml-probes: '$TMP/built/static': is linked statically, and cannot be counted inside from its start" "$TMP/err" ||
+		fail "$(<"$TMP/err")"
+	[[ ! -e $TMP/trace ]] || fail "a trace"
+}
+
+# How many processes run the program $TMP/requests?
+runs_of_program() {
+	local exe n=0
+	for exe in /proc/[0-9]*/exe; do
+		[[ ! $exe -ef "$TMP/requests" ]] || n=$((n + 1))
+	done
+	echo "$n"
+}
+
+# The tool is killed at a system call: the program is killed with it, or runs to its end. None stays stopped, and no file is torn.
+test_kills_with_a_program() {
+	local kill_at=$O/tests/fixtures/binaries/kill_at tool stops n kills=0
+	cp "$O/tests/ocaml/requests" "$TMP/requests"
+	tool=("$TOOL" record "${RECORD_FLAGS[@]}" --budget none -o "$TMP/trace" -- "$TMP/requests" 50)
+	printf 'go\n\n' >"$TMP/input"
+	"$kill_at" "$TMP/stops" stops "${tool[@]}" <"$TMP/input" >/dev/null 2>&1
+	stops=$(<"$TMP/stops")
+	((stops > 100)) || fail "only $stops stops"
+	rm "$TMP/trace"
+	for ((n = 1; n < stops; n += stops / 25 + 1)); do
+		timeout 120 "$kill_at" "$TMP/killed" "stop:$n" "${tool[@]}" <"$TMP/input" >"$TMP/out" 2>"$TMP/err" || kills=$((kills + 1))
+		wait_for '(($(runs_of_program) == 0))' 30
+		[[ ! -e $TMP/trace ]] || read_trace "$TMP/trace"
+		rm -f "$TMP/trace"
+	done
+	((kills > 12)) || fail "only $kills kills"
+	eq "$(runs_of_program)" 0 "processes"
 }
 
 # ---- losses -----------------------------------------------------------------------------------
@@ -394,31 +404,10 @@ test_kill() {
 
 # ---- a flight recorder, and mistakes ----------------------------------------------------------
 
-test_conditions() {
-	start_reborn
-	keep_memory
-	start_recording -o "$TMP/flight.pftrace" --print work --when 'hit worked' --when 'slower work,worked 1us' --last 1h --files 1
-	pass 3
-	wait_for '[[ -e $TMP/flight-1.pftrace ]]'
-	read_trace "$TMP/flight-1.pftrace"
-	eq "$(count_of work)" 3 "hits of the first file"
-	pass 2
-	wait_for '[[ -e $TMP/flight-2.pftrace && ! -e $TMP/flight-1.pftrace ]]'
-	read_trace "$TMP/flight-2.pftrace"
-	eq "$(count_of work)" 5 "hits of the second file"
-	stop_recording
-	check_clean
-}
-
-test_end_of_the_process() {
-	start_reborn
-	start_recording -o "$TMP/trace" --print work --json
-	pass 7
-	tell quit
-	wait "$RECORDING" || fail "status $?: $(<"$TMP/err")"
-	read_trace "$TMP/trace"
-	eq "$(count_of work)" 7 "hits"
-}
+test_conditions() { check_conditions; }
+test_other_conditions() { check_other_conditions; }
+test_last() { check_last; }
+test_end_of_the_process() { check_end_of_the_process; }
 
 check_refusal() { # TEXT FLAG...
 	local status=0 text=$1
@@ -432,8 +421,6 @@ test_mistakes() {
 	start_reborn
 	keep_memory
 	check_refusal "ocaml-probes: record: --engine inside excludes --exe: it records processes of -pid" --exe /bin/true --engine inside --print work -o "$TMP/trace"
-	check_refusal "ocaml-probes: record: --engine inside excludes a program that the tool starts: it records processes of -pid" \
-		--engine inside --print work -o "$TMP/trace" -- "$O/tests/ocaml/reborn"
 	check_refusal "ocaml-probes: record: --engine inside excludes --children" "$TARGET" --engine inside --children --print work -o "$TMP/trace"
 	check_clean
 	[[ ! -e $TMP/trace ]] || fail "a trace"

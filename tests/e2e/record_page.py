@@ -7,7 +7,7 @@ import sys
 import time
 
 from made_traces import (CALL, CATEGORIES, COUNTER, GC, GROUP, INSTANT, MadeTrace, PAIR, PROBE, PROCESS, SAMPLE, SAMPLES, SLICE, START,
-                         THREAD, WAIT, hung, many, small)
+                         THREAD, WAIT, flows, hung, many, small)
 from web_lib import CONTRAST, OUTSIDE, Page, TMP, equal, wait_for
 
 NEAR = 1.5  # pixels
@@ -287,6 +287,92 @@ def clicked(page):
         equal([page.box(), page.text("#chosen"), page.fields("args"), page.text("#stack")], [box, text, args, stack], "clicked")
     page.mouse("mouseMoved", 5, 5)
     wait_for("nothing under the pointer", lambda: page.text("#under") == "")
+
+
+# What is chosen: its name, where it begins, and its track.
+def step_chosen(page):
+    fields = page.fields()
+    return page.text("#chosen").split(" — ")[0], number(fields["Begins"]), fields["Track"]
+
+
+def check_arrows(page, boxes):
+    """Arrows are between the boxes of the steps, by the numbers of their events: from the row of one to the row of the next."""
+    arrows = json.loads(page.data("flows"))
+    equal([(arrow["from"], arrow["to"]) for arrow in arrows], list(zip(list(boxes), list(boxes)[1:])), "arrows")
+    for arrow in arrows:
+        one, other = boxes[arrow["from"]], boxes[arrow["to"]]
+        x = min(max(other["x"], one["x"]), one["x"] + one["width"])
+        assert abs(arrow["x"] - x) < NEAR and abs(arrow["toX"] - other["x"]) < NEAR, (arrow, one, other)
+        for y, box in ((arrow["y"], one), (arrow["toY"], other)):
+            assert box["y"] - NEAR < y < box["y"] + box["height"] + NEAR, (arrow, box)
+    return arrows
+
+
+def followed(page):
+    """The steps of a request: arrows between them, and the keys and buttons that follow these."""
+    page.open(flows())
+    page.search("start,stop")
+    page.button("next")
+    page.focus("#timeline")
+    page.press("Enter")
+    # The trace lasts 90 ms, and this request 40 us: all of it is on the screen.
+    steps, boxes, texts = [step_chosen(page)], {}, []
+    while True:
+        box = page.box()
+        boxes[box["event"]] = box
+        texts.append(page.js("return [...document.querySelectorAll('#steps button')].map((e) => e.textContent)"))
+        page.press("]")
+        if page.box()["event"] == box["event"]:
+            break
+        steps.append(step_chosen(page))
+    first = 5000  # the first event is at 5 us
+    equal(steps, [("start,stop", 10000 - first, "start,stop"), ("start", 11000 - first, "a (thread 1)"), ("ask,answer", 20000 - first, "ask,answer"),
+                  ("ask", 21000 - first, "b (thread 2)"), ("answer", 31000 - first, "b (thread 2)"), ("stop", 51000 - first, "b (thread 2)")], "steps")
+    equal(texts[0], ["Next: start, a (thread 1)"], "buttons of the first step")
+    equal(texts[2], ["Previous: start, a (thread 1)", "Next: ask, b (thread 2)"], "buttons of a step")
+    equal(texts[-1], ["Previous: answer, b (thread 2)"], "buttons of the last step")
+    # The last key may have moved the view.
+    page.press("Escape")
+    page.search("id=7")
+    for zoom in ("Enter", "Escape"):
+        boxes = {}
+        while json.loads(page.data("flows")) and page.js("return document.querySelector('#steps button').dataset.step") == "-1":
+            page.press("[")
+            page.settle()
+        page.press(zoom)
+        page.settle()
+        for _ in steps:
+            box = page.box()
+            boxes[box["event"]] = box
+            page.press("]")
+        arrows = check_arrows(page, boxes)
+    # An arrow is drawn between two rows, in the colour of what is chosen.
+    page.press("Escape")
+    page.button("all")
+    while page.js("return document.querySelector('#steps button').dataset.step") == "-1":
+        page.js("document.querySelector('#steps button').click()")
+        page.settle()
+    page.focus("#timeline")
+    page.press("Enter")
+    page.settle()
+    arrows = json.loads(page.data("flows"))
+    equal(len(arrows), len(steps) - 1, "arrows of the first step")
+    arrow = max(arrows, key=lambda one: abs(one["toY"] - one["y"]))
+    # The edges of a line that is not level are mixed with what is behind it.
+    drawn = [page.js(COLOURS, (arrow["x"] + arrow["toX"]) / 2 + i, (arrow["y"] + arrow["toY"]) / 2, ["focus"]) for i in (-2, -1, 0, 1, 2)]
+    assert any([colour] == wanted for colour, wanted in drawn), f"colours of an arrow: {drawn}"
+    page.screenshot("record-flows", 1280)
+    # Buttons lead there, too. An event without flows has neither.
+    page.js("document.querySelector('#steps button[data-step=\"1\"]').click()")
+    page.settle()
+    equal(step_chosen(page)[0], "start", "chosen by the button")
+    page.search("alone")
+    page.button("next")
+    page.settle()
+    equal([page.text("#chosen").split(" — ")[0], json.loads(page.data("flows")), page.js("return document.querySelectorAll('#steps').length")],
+          ["alone", [], 0], "an event of no request")
+    page.press("]")
+    equal(step_chosen(page)[0], "alone", "a step of no request")
 
 
 def zoomed(page):
@@ -572,7 +658,7 @@ def of_many(page):
 def main():
     driver, name = sys.argv[1:]
     page = TracePage(driver, "--force-prefers-reduced-motion")
-    for test in {"used": (shown, unended, chosen, clicked, searched), "zoomed": (zoomed, crowded), "looks": (looks, hostile), "many": (of_many,)}[name]:
+    for test in {"used": (shown, unended, chosen, clicked, searched), "zoomed": (zoomed, crowded), "flows": (followed,), "looks": (looks, hostile), "many": (of_many,)}[name]:
         test(page)
         print(f"# {test.__name__}: done")
     page.end()

@@ -45,7 +45,7 @@ page_says() { # FILE MEMBER
 test_same_as_perfetto() {
 	need_command protoc
 	local trace form
-	for trace in small hostile hung "many 2000"; do
+	for trace in small hostile hung flows "many 2000"; do
 		for form in pftrace html; do
 			# shellcheck disable=SC2086 # words are meant
 			made $trace | "$DRIVER" "$form" >"$TMP/made.$form"
@@ -53,6 +53,7 @@ test_same_as_perfetto() {
 		same "$TMP/made"
 		[[ $trace != small ]] || eq "$(head -3 "$TMP/made.same" | xargs)" "slices: 15 instants: 6 counters: 5" "events"
 		[[ $trace != hung ]] || eq "$(head -4 "$TMP/made.same" | xargs)" "slices: 4 instants: 0 counters: 0 unended: 4" "events without an end"
+		[[ $trace != flows ]] || eq "$(sed -n 5p "$TMP/made.same")" "flows: 9" "flows"
 		[[ $trace != hostile ]] || eq "$(head -3 "$TMP/made.same" | xargs)" "slices: 17 instants: 12 counters: 6" "hostile events"
 	done
 	eq "$(page_says "$TMP/made.html" n)" 2000 "events of many"
@@ -107,6 +108,12 @@ test_failing_to_write() {
 test_page() {
 	need_browser
 	on_page used
+}
+
+# Arrows between the steps of a request, and what leads from one to the next.
+test_page_flows() {
+	need_browser
+	on_page flows
 }
 
 test_page_zooms() {

@@ -126,6 +126,64 @@ TEST(events_have_times_threads_and_arguments)
 	free(seen);
 }
 
+/* ---- filters -------------------------------------------------------------------------------- */
+
+/* Matches if the int in rbx is less than 50. */
+static const struct inside_filter below_50 = {
+	.n_ops = 1,
+	.ops = { { .kind = INSIDE_COMPARE,
+		   .comparison = INSIDE_LT,
+		   .place = { INSIDE_REGISTER, RBX },
+		   .number = 50 } },
+};
+
+/* Hits that the filter rejects write no event, or one of another point, with the arguments. */
+static void check_filtered_events(bool has_rejected, uint32_t n_shards, bool is_window)
+{
+	const struct inside_event event = { .point = 1,
+					    .rejected_point = 2,
+					    .has_rejected = has_rejected,
+					    .frame = { INSIDE_FRAME, 0 },
+					    .args = { { INSIDE_CONSTANT, 81 },
+						      { INSIDE_REGISTER, RBX } },
+					    .n_args = 2 };
+	struct code_spec spec = event_spec(1);
+	struct code_block *block;
+	struct records *records;
+	struct seen *seen = seen_new();
+	uint64_t n_matching = 0;
+
+	spec.n_shards = n_shards;
+	spec.roles[TWO][0].event = &event;
+	spec.filters[TWO] = &below_50;
+	spec.is_window[TWO] = is_window;
+	block = code_block_new(&spec);
+	records = records_new(&block->header, block->block);
+	for (uint64_t i = 0; i < 100; i++)
+		code_hit_register(block->trampolines[TWO], RBX, 2 * i + 1);
+	assert_int_equal(records_take(records, N_POINTS, true, keep_record, seen), 0);
+	assert_int_equal(seen->n, has_rejected ? 100 : 50);
+	for (size_t i = 0; i < seen->n; i++) {
+		assert_int_equal(seen->list[i].point, i < 50 ? 1 : 2);
+		assert_int_equal(seen->list[i].args[0], 81);
+		assert_int_equal(seen->list[i].args[1], 2 * i + 1);
+		n_matching += seen->list[i].point == 1;
+	}
+	assert_int_equal(n_matching, 50);
+	assert_int_equal(code_hits(block, TWO), 50);
+	assert_int_equal(code_filtered(block).rejected, 50);
+	assert_int_equal(records_lost(records), 0);
+	records_free(records);
+	code_block_free(block);
+	free(seen);
+}
+
+TEST(filters_choose_the_points_of_events)
+{
+	for (int i = 0; i < 8; i++)
+		check_filtered_events(i & 1, i & 2 ? 3 : 1, i & 4);
+}
+
 /* ---- threads -------------------------------------------------------------------------------- */
 
 enum { N_THREADS = 4, HITS = 30000 };

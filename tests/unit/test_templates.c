@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "kernel/ticks.h"
+#include "change/inside/rings.h"
 #include "change/inside/totals.h"
 #include "inside_code.h"
 #include "unit.h"
@@ -321,7 +322,7 @@ TEST(code_of_events_stays_in_its_room)
 	const struct block_header header = { .n_shards = 8,
 					     .n_rings = 2,
 					     .ring_slots = 4096,
-					     .slot_bytes = 64,
+					     .slot_bytes = rings_slot_bytes(INSIDE_EVENT_ARGS),
 					     .ns_per_tick = 1,
 					     .code_off = 1 << 20 };
 	uint8_t code[8192];

@@ -50,11 +50,17 @@ struct inside_place {
 	int64_t number;
 };
 
-enum { INSIDE_EVENT_ARGS = 4 };
+enum { INSIDE_EVENT_ARGS = 16 };
 
 /* What a hit of a site writes to a ring of events: see rings.h. */
 struct inside_event {
 	uint32_t point; /* a number of the caller */
+	/*
+	 * If the site has a filter: a hit that the filter rejects writes the same event, with this
+	 * number instead. Unless has_rejected is set, it writes none.
+	 */
+	uint32_t rejected_point;
+	bool has_rejected;
 	/*
 	 * The frame that the record has: INSIDE_FRAME or INSIDE_FIBER_FRAME. At a site, `number` 0
 	 * stands for the stack pointer.
@@ -121,7 +127,8 @@ struct inside_site {
 	size_t n_roles;
 	/*
 	 * Only hits that match are counted, and begin pairs. Stops do not depend on the filter.
-	 * NULL: all hits match. A window with a filter has no n_before, and does not keep r11.
+	 * NULL: all hits match. A window with a filter has no n_before, and does not keep r11. For
+	 * events, see inside_event.rejected_point.
 	 */
 	const struct inside_filter *filter;
 	/*

@@ -300,17 +300,24 @@ static size_t rejected_off(uint32_t n_shards, const struct inside_site *site)
 			    : templates_site_bytes(n_shards, site->roles, site->n_roles);
 }
 
+/* Return how many of the roles the hits play that a filter rejects: all, or none. */
+static size_t count_rejected_roles(const struct inside_role *roles, size_t n_roles)
+{
+	return writes_event(roles, n_roles) && !roles[0].event->has_rejected ? 0 : n_roles;
+}
+
 uint64_t templates_filter_off(uint32_t n_shards, const struct inside_site *site)
 {
 	size_t bytes = count_bytes(n_shards, site->window ? &of_windows : &of_sites) + JMP_BYTES;
+	const size_t n_roles = count_rejected_roles(site->roles, site->n_roles);
+	const uint8_t *begin, *end;
 
-	if (site->n_roles && site->window)
-		bytes += template_bytes(templates_window_room, templates_enter) +
-			 roles_bytes(site->roles, site->n_roles) +
+	room_template(site->roles, n_roles, site->window, &begin, &end);
+	if (n_roles)
+		bytes += template_bytes(begin, end) + roles_bytes(site->roles, n_roles);
+	if (n_roles && site->window)
+		bytes += template_bytes(templates_window_gap, templates_enter) +
 			 template_bytes(templates_window_leave, templates_routine_start);
-	else if (site->n_roles)
-		bytes += template_bytes(templates_room, templates_window_room) +
-			 roles_bytes(site->roles, site->n_roles);
 	return rejected_off(n_shards, site) + aligned(bytes, TRAMPOLINE_ALIGN);
 }
 
@@ -638,7 +645,8 @@ static bool put_event(struct assembly *assembly, const struct block_header *head
 	bool has_places = event->n_args <= INSIDE_EVENT_ARGS && 8 * event->n_args <= room;
 	uint8_t *code;
 
-	assembly->values[HOLE_POINT] = (int32_t)event->point;
+	assembly->values[HOLE_POINT] =
+		(int32_t)(assembly->rejects ? event->rejected_point : event->point);
 	assembly->values[HOLE_TO_EVENT] = routine_at(
 		routines, event->frame.kind == INSIDE_FIBER_FRAME ? templates_routine_fiber_event
 								  : templates_routine_event);
@@ -797,7 +805,9 @@ static bool put_filtered(struct assembly *assembly, const struct block_header *h
 {
 	const uint64_t addr = assembly->addr, entry_off = templates_entry_off(header->n_shards);
 	const struct shard_template *shard = of->is_window ? &of_windows : &of_sites;
+	const size_t n_roles = count_rejected_roles(of->roles, of->n_roles);
 	uint8_t *const code = assembly->code;
+	const uint8_t *begin, *end;
 	bool has_places = true, is_sound;
 	struct filter_code filter = {
 		.filter = of->filter->filter,
@@ -812,13 +822,14 @@ static bool put_filtered(struct assembly *assembly, const struct block_header *h
 	assembly->rejects = true;
 	set_counter(assembly, header, of->filter->rejected, addr);
 	put_count(assembly, header->n_shards, shard);
-	if (of->n_roles && of->is_window) {
-		put_template(assembly, templates_window_room, templates_enter);
-		has_places = put_roles(assembly, header, of->roles, of->n_roles);
-		put_template(assembly, templates_window_leave, templates_routine_start);
-	} else if (of->n_roles) {
-		put_template(assembly, templates_room, templates_window_room);
-		has_places = put_roles(assembly, header, of->roles, of->n_roles);
+	if (n_roles) {
+		room_template(of->roles, n_roles, of->is_window, &begin, &end);
+		put_template(assembly, begin, end);
+		if (of->is_window)
+			put_template(assembly, templates_window_gap, templates_enter);
+		has_places = put_roles(assembly, header, of->roles, n_roles);
+		if (of->is_window)
+			put_template(assembly, templates_window_leave, templates_routine_start);
 	}
 	put_jump(assembly, of->rest);
 	n = (size_t)(assembly->code - code);

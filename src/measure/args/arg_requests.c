@@ -181,7 +181,7 @@ static bool is_shown(const struct arg_requests *requests, const struct measured_
 
 bool arg_requests_filter(const struct arg_requests *requests, const struct measured_probe *probe)
 {
-	return requests->has_filter &&
+	return requests->has_filter && !probe->is_unfiltered &&
 	       (probe->is_counted || probe->is_printed || probe->begins_pair);
 }
 
@@ -665,7 +665,7 @@ static int add_args(struct arg_requests *requests, struct measured_site *site)
 static bool pair_needs_args(const struct arg_requests *requests, const struct measured_probe *probe)
 {
 	return has_key(probe) || arg_requests_group_pairs(requests, probe) ||
-	       (requests->has_filter && probe->begins_pair);
+	       (arg_requests_filter(requests, probe) && probe->begins_pair);
 }
 
 /*

@@ -346,6 +346,18 @@ static bool can_be_timed_inside(const struct request_pair *pair)
 	       (is_ocaml_function(&pair->stop) || !is_code(&pair->stop));
 }
 
+/* Return true if code is printed other than OCaml functions that may write events. */
+static bool prints_code_for_bpf(const struct measure_request *request)
+{
+	for (size_t i = 0; i < request->printed.n; i++) {
+		const struct item *item = &request->printed.list[i];
+
+		if (is_code(item) && !(request->event_bytes && is_ocaml_function(item)))
+			return true;
+	}
+	return false;
+}
+
 /*
  * Return true if code is measured other than the calls of functions and the lines, which are
  * counted, and pairs that can be timed inside.
@@ -361,7 +373,7 @@ static bool has_code_for_bpf(const struct measure_request *request)
 		if (item->kind == ITEM_NOTE)
 			return true;
 	}
-	return have_code(&request->printed);
+	return false;
 }
 
 const char *measure_request_needs_bpf(const struct measure_request *request)
@@ -370,7 +382,6 @@ const char *measure_request_needs_bpf(const struct measure_request *request)
 		bool is_asked;
 		const char *name;
 	} needs[] = {
-		{ request->filter && request->event_bytes, "--filter" },
 		{ request->hist, "--hist" },
 		{ request->by && measure_request_has_pairs(request), "--by with times" },
 		{ request->printed.n && !request->event_bytes, "--print" },
@@ -380,6 +391,7 @@ const char *measure_request_needs_bpf(const struct measure_request *request)
 		{ request->split == OCP_BY_THREAD, "--by-thread" },
 		{ request->children, "--children" },
 		{ has_code_for_bpf(request), "note:, times of c: and pairs of lines or phases" },
+		{ prints_code_for_bpf(request), "hits of c:, note: and lines" },
 	};
 
 	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)

@@ -86,6 +86,8 @@ struct measure_request {
 	 * may use in each process. 0: only the BPF engine reports them.
 	 */
 	size_t event_bytes;
+	/* The filter does not apply to phases of the collector, which have no arguments. */
+	bool spares_phases;
 	bool children;
 	double budget;	    /* the limit of the cost, as a share of one core; 0: not given */
 	bool has_no_budget; /* the user has given `none` as the limit */

@@ -32,8 +32,6 @@ const char *engine_inside_cannot(const struct engine_spec *spec)
 		return "histograms of arguments";
 	if (spec->by.is_on && spec->request.n_pairs)
 		return "times grouped by an argument";
-	if (spec->filter && spec->request.event_bytes)
-		return "filtered single hits";
 	if ((spec->request.printed.n || spec->request.has_slower) && !spec->request.event_bytes)
 		return "single hits";
 	if (spec->request.split == OCP_BY_THREAD)
@@ -67,7 +65,7 @@ static int open_engine(struct ocp_ctx *ctx, const struct engine_spec *spec, stru
 	};
 	if (spec->request.event_bytes) {
 		engine->plan.event_bytes = spec->request.event_bytes;
-		engine->plan.points = calloc(spec->max_sites + 1, sizeof(*engine->plan.points));
+		engine->plan.points = calloc(2 * spec->max_sites + 1, sizeof(*engine->plan.points));
 	}
 	if (!engine->plan.roles || (engine->plan.event_bytes && !engine->plan.points)) {
 		free(engine->plan.roles);

@@ -13,8 +13,9 @@
 
 enum {
 	FIRST_ROOM = 1024,
-	MOST_OPEN = 1 << 18, /* places for open starts; 100 bytes each, or 3 KB for a thread */
-	LATE_NS = 1000,	     /* what events of different CPUs can seem to be out of order */
+	MOST_OPEN = 1 << 18,	   /* places for open starts */
+	MOST_OPEN_BYTES = 1 << 29, /* their data: 152 bytes each, or 5 KB for a thread */
+	LATE_NS = 1000,		   /* what events of different CPUs can seem to be out of order */
 };
 
 /* An event, as it is kept until its pair ends. */
@@ -59,7 +60,7 @@ struct event_matcher {
 	uint64_t last_ns; /* the time of the last event */
 	struct matched_pair *pairs;
 	struct open_place *open; /* a hash table of ROOM places, a power of 2 */
-	size_t n_open, room;
+	size_t n_open, room, open_bytes;
 	uint64_t n_unplaced; /* events of which nothing is known, since memory is short */
 	bool has_told_args, has_told_damage;
 	int err;
@@ -161,14 +162,21 @@ static bool enlarge_open(struct event_matcher *matcher)
 	return true;
 }
 
-/* Add KEY, whose data are BYTES zeros. Return NULL if the table is full. */
-static struct open_place *add_open_place(struct event_matcher *matcher,
-					 const struct open_place *key, size_t bytes)
+static size_t data_bytes(enum open_kind kind)
 {
+	return kind == OPEN_BY_THREAD ? sizeof(struct thread_starts) : sizeof(struct kept_event);
+}
+
+/* Add KEY, whose data are zeros. Return NULL if the table is full. */
+static struct open_place *add_open_place(struct event_matcher *matcher,
+					 const struct open_place *key)
+{
+	const size_t bytes = data_bytes(key->kind);
 	struct open_place *place;
 	void *data;
 
-	if (2 * matcher->n_open >= matcher->room && !enlarge_open(matcher))
+	if (matcher->open_bytes + bytes > MOST_OPEN_BYTES ||
+	    (2 * matcher->n_open >= matcher->room && !enlarge_open(matcher)))
 		return NULL;
 	data = calloc(1, bytes);
 	if (!data)
@@ -177,6 +185,7 @@ static struct open_place *add_open_place(struct event_matcher *matcher,
 	*place = *key;
 	place->data = data;
 	matcher->n_open++;
+	matcher->open_bytes += bytes;
 	return place;
 }
 
@@ -188,6 +197,7 @@ static void remove_open(struct event_matcher *matcher, struct open_place *place)
 
 	free(place->data);
 	matcher->n_open--;
+	matcher->open_bytes -= data_bytes(place->kind);
 	for (;;) {
 		size_t home;
 
@@ -233,7 +243,7 @@ static void fill_record(struct event_matcher *matcher, const struct kept_event *
 	record->ts_ns = event->ns;
 	record->pid = (uint32_t)thread->pid;
 	record->tid = (uint32_t)thread->tid;
-	record->site = event->point;
+	record->site = point->site;
 	record->n_args = record->n_nodes = point->n_args;
 	record->n_text = 0;
 	record->n_left_out = point->n_left_out;
@@ -243,6 +253,12 @@ static void fill_record(struct event_matcher *matcher, const struct kept_event *
 		fill_node(matcher, event, point->places[i], &record->nodes[i]);
 }
 
+/* Return the time between two events. One that was late can seem to be before the other. */
+static uint64_t time_between(const struct kept_event *start, const struct kept_event *stop)
+{
+	return stop->ns > start->ns ? stop->ns - start->ns : 0;
+}
+
 static void pass_pair(struct event_matcher *matcher, uint32_t pair, const struct kept_event *start,
 		      const struct kept_event *stop)
 {
@@ -250,7 +266,7 @@ static void pass_pair(struct event_matcher *matcher, uint32_t pair, const struct
 
 	fill_record(matcher, stop, &record->stop);
 	record->stop.kind = RECORD_SLOW;
-	record->ns = stop->ns - start->ns;
+	record->ns = time_between(start, stop);
 	record->pair = pair;
 	record->has_start = 1;
 	fill_record(matcher, start, &record->start);
@@ -271,12 +287,39 @@ static void count_pair(struct event_matcher *matcher, uint32_t pair, uint64_t ns
 	matcher->pairs[pair].buckets[measure_bucket_of(ns)]++;
 }
 
+/* A start that the filter has rejected is kept for its stop, but it counts nowhere. */
+static bool is_rejected(const struct event_matcher *matcher, const struct kept_event *start)
+{
+	return matcher->points[start->point].is_rejected;
+}
+
+/* A pair has ended. */
+static void end_pair(struct event_matcher *matcher, uint32_t pair, const struct kept_event *start,
+		     const struct kept_event *stop)
+{
+	if (is_rejected(matcher, start))
+		return;
+	count_pair(matcher, pair, time_between(start, stop));
+	pass_pair(matcher, pair, start, stop);
+}
+
 /* ---- pairs by thread ------------------------------------------------------------------------ */
 
 /* Return the open start of age AGE. The age of a start is the number of newer starts. */
 static struct kept_event *start_of(struct thread_starts *starts, uint32_t age)
 {
 	return &starts->ring[(starts->next - 1 - age) & (MEASURE_DEPTH - 1)];
+}
+
+/*
+ * Count the start EVENT, for which there is no room if PLACE is NULL. Then a rejected one counts,
+ * too: its stop will be counted as an orphan.
+ */
+static void count_start(const struct event_matcher *matcher, struct ocp_pair *sums,
+			const struct kept_event *event, const struct open_place *place)
+{
+	sums->starts += !place || !is_rejected(matcher, event);
+	sums->map_full += !place;
 }
 
 static void start_by_thread(struct event_matcher *matcher, const struct open_place *key,
@@ -286,18 +329,16 @@ static void start_by_thread(struct event_matcher *matcher, const struct open_pla
 	struct open_place *place = find_open(matcher, key);
 	struct thread_starts *starts;
 
-	sums->starts++;
 	if (!place)
-		place = add_open_place(matcher, key, sizeof(*starts));
-	if (!place) {
-		sums->map_full++;
+		place = add_open_place(matcher, key);
+	count_start(matcher, sums, event, place);
+	if (!place)
 		return;
-	}
 	starts = place->data;
 	if (starts->n < matcher->depth && starts->n < MEASURE_DEPTH)
 		starts->n++;
 	else
-		sums->orphan_starts++;
+		sums->orphan_starts += !is_rejected(matcher, start_of(starts, starts->n - 1));
 	starts->next++;
 	*start_of(starts, 0) = *event;
 }
@@ -309,6 +350,17 @@ static uint32_t find_age(struct thread_starts *starts, const struct kept_event *
 		if (start_of(starts, age)->frame == stop->frame)
 			return age;
 	return 0;
+}
+
+/* Return how many of the N newest starts the filter has not rejected. */
+static uint32_t count_matching(const struct event_matcher *matcher, struct thread_starts *starts,
+			       uint32_t n)
+{
+	uint32_t n_matching = 0;
+
+	for (uint32_t age = 0; age < n; age++)
+		n_matching += !is_rejected(matcher, start_of(starts, age));
+	return n_matching;
 }
 
 static void stop_by_thread(struct event_matcher *matcher, const struct open_place *key,
@@ -324,11 +376,10 @@ static void stop_by_thread(struct event_matcher *matcher, const struct open_plac
 		return;
 	}
 	n_skipped = find_age(starts, event);
-	sums->orphan_starts += n_skipped;
+	sums->orphan_starts += count_matching(matcher, starts, n_skipped);
 	starts->n -= n_skipped;
 	starts->next -= n_skipped;
-	count_pair(matcher, key->pair, event->ns - start_of(starts, 0)->ns);
-	pass_pair(matcher, key->pair, start_of(starts, 0), event);
+	end_pair(matcher, key->pair, start_of(starts, 0), event);
 	starts->n--;
 	starts->next--;
 }
@@ -341,15 +392,13 @@ static void start_by_value(struct event_matcher *matcher, const struct open_plac
 	struct ocp_pair *sums = &matcher->pairs[key->pair].sums;
 	struct open_place *place = find_open(matcher, key);
 
-	sums->starts++;
 	if (place)
-		sums->orphan_starts++;
+		sums->orphan_starts += !is_rejected(matcher, place->data);
 	else
-		place = add_open_place(matcher, key, sizeof(*event));
+		place = add_open_place(matcher, key);
+	count_start(matcher, sums, event, place);
 	if (place)
 		*(struct kept_event *)place->data = *event;
-	else
-		sums->map_full++;
 }
 
 static void stop_by_value(struct event_matcher *matcher, const struct open_place *key,
@@ -364,8 +413,7 @@ static void stop_by_value(struct event_matcher *matcher, const struct open_place
 	}
 	start = *(const struct kept_event *)place->data;
 	remove_open(matcher, place);
-	count_pair(matcher, key->pair, event->ns - start.ns);
-	pass_pair(matcher, key->pair, &start, event);
+	end_pair(matcher, key->pair, &start, event);
 }
 
 /* Play role number I of POINT. THREAD has hit it. */
@@ -389,8 +437,8 @@ static void play_role(struct event_matcher *matcher, const struct event_point *p
 	if (role->is_keyed || (role->is_frame && point->is_fibre))
 		key.owner = (uint32_t)thread->pid;
 	if (role->is_keyed && !(key.value & 1)) {
-		matcher->pairs[role->pair].sums.starts += !role->is_stop;
-		matcher->pairs[role->pair].sums.not_keyed += !role->is_stop;
+		matcher->pairs[role->pair].sums.starts += !role->is_stop && !point->is_rejected;
+		matcher->pairs[role->pair].sums.not_keyed += !role->is_stop && !point->is_rejected;
 		matcher->pairs[role->pair].sums.orphan_stops += role->is_stop;
 	} else if (key.kind == OPEN_BY_THREAD && role->is_stop) {
 		stop_by_thread(matcher, &key, event);
@@ -491,7 +539,9 @@ static void drop_ended(struct event_matcher *matcher)
 		/* Another element may take the place of a removed one. */
 		while (place->kind && has_owner_ended(matcher, place)) {
 			matcher->pairs[place->pair].sums.orphan_starts +=
-				place->kind == OPEN_BY_THREAD ? starts->n : 1;
+				place->kind == OPEN_BY_THREAD
+					? count_matching(matcher, place->data, starts->n)
+					: !is_rejected(matcher, place->data);
 			remove_open(matcher, place);
 			starts = place->data;
 		}
@@ -551,9 +601,13 @@ static int add_open_event(struct event_matcher *matcher, struct engine_opens *op
 			  const struct open_place *place, const struct kept_event *event,
 			  uint64_t at)
 {
-	struct engine_open *open = array_add(opens->list, opens->n);
-	struct slow_start *start = open ? calloc(1, sizeof(*start)) : NULL;
+	struct engine_open *open;
+	struct slow_start *start;
 
+	if (is_rejected(matcher, event))
+		return 0;
+	open = array_add(opens->list, opens->n);
+	start = open ? calloc(1, sizeof(*start)) : NULL;
 	if (!start) {
 		opens->n -= open != NULL;
 		return ctx_no_memory(matcher->ctx);

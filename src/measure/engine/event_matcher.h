@@ -17,10 +17,13 @@
 enum event_call_arg { EVENT_RETURN_ADDRESS, EVENT_STACK, EVENT_PARENT, EVENT_STATE };
 
 /*
- * What the events of a site mean. The number of a site of the engine is the number of the point of
- * its events.
+ * What the events of a point mean. Of N sites of an engine, site number I has the points I, and
+ * I + N for the hits that the filter rejects.
  */
 struct event_point {
+	uint32_t site;
+	/* its starts do not count, but their stops find them: see enter_frame() of bpf/ */
+	bool is_rejected;
 	uint32_t first_role, n_roles; /* in the roles of the engine */
 	bool is_printed, is_fibre;    /* is_fibre: the frame is on a stack of OCaml 5 */
 	uint8_t n_args, n_left_out;   /* arguments of a record */
@@ -31,13 +34,13 @@ struct event_point {
 };
 
 /*
- * inside_places.c: set POINT to what the events of SITE mean, and EVENT to what they record. ROLES
- * are the site's roles, and ARGS its arguments (NULL: none). The caller sets event->point. Returns
- * false if a key is at a place that the engine cannot read.
+ * inside_places.c: set the points of SITE, which is number I of N sites, in POINTS to what its
+ * events mean, and EVENT to what they record. ROLES are the site's roles, and ARGS its arguments
+ * (NULL: none). Returns false if a key is at a place that the engine cannot read.
  */
-bool event_point_make(const struct engine_site *site, const struct engine_role *roles,
-		      const struct site_args *args, struct event_point *point,
-		      struct inside_event *event);
+bool event_points_make(const struct engine_site *site, const struct engine_role *roles,
+		       const struct site_args *args, size_t i, size_t n, struct event_point *points,
+		       struct inside_event *event);
 
 struct event_matcher;
 

@@ -18,7 +18,7 @@ static int8_t place_in_event(struct inside_event *event, const struct inside_pla
 	return (int8_t)event->n_args++;
 }
 
-/* Give EVENT the keys of the ROLES. Return false if there is no room for a key. */
+/* Give EVENT the keys of the ROLES of POINT. Return false if one cannot be read. */
 static bool place_keys(const struct site_args *args, const struct engine_role *roles,
 		       struct event_point *point, struct inside_event *event)
 {
@@ -28,7 +28,7 @@ static bool place_keys(const struct site_args *args, const struct engine_role *r
 		point->keys[i] = -1;
 		if (!roles[i].is_keyed)
 			continue;
-		if (args && inside_place_of(&args->args[roles[i].key_arg], &place))
+		if (inside_place_of(&args->args[roles[i].key_arg], &place))
 			point->keys[i] = place_in_event(event, &place);
 		if (point->keys[i] < 0)
 			return false;
@@ -37,54 +37,66 @@ static bool place_keys(const struct site_args *args, const struct engine_role *r
 }
 
 /*
- * Give EVENT the arguments of POINT, a probe: first the keys of the ROLES, then others that the
- * engine can read. Return false if there is no room for a key.
+ * Give EVENT those arguments of POINT that the engine can read. In a window of a function, which is
+ * behind its entry, only registers are as they were there.
  */
-static bool place_arguments(const struct site_args *args, const struct engine_role *roles,
-			    struct event_point *point, struct inside_event *event)
+static void place_arguments(const struct site_args *args, bool is_window, struct event_point *point,
+			    struct inside_event *event)
 {
 	struct inside_place place;
 
-	if (!place_keys(args, roles, point, event))
-		return false;
 	point->n_args = (uint8_t)args->n;
 	point->n_left_out = (uint8_t)args->n_left_out;
 	for (uint32_t i = 0; i < args->n; i++)
-		point->places[i] = inside_place_of(&args->args[i], &place)
+		point->places[i] = inside_place_of(&args->args[i], &place) &&
+						   !(is_window && place.kind == INSIDE_STACK)
 					   ? place_in_event(event, &place)
 					   : -1;
-	return true;
 }
 
-bool event_point_make(const struct engine_site *site, const struct engine_role *roles,
-		      const struct site_args *args, struct event_point *point,
-		      struct inside_event *event)
+/* Let EVENT record where the call is that begins: see enum event_call_arg. */
+static void place_call(const struct event_point *point, int32_t depth, struct inside_event *event)
 {
-	const bool is_window = site->site && site->site->window;
-	const int32_t depth = is_window ? site->site->frame_depth : 0;
-
-	*point = (struct event_point){
-		.first_role = site->first_role,
-		.n_roles = site->n_roles,
-		.is_printed = site->is_printed,
-		.is_fibre = is_window && site->site->is_on_ocaml_stack,
-	};
-	*event = (struct inside_event){ .frame.kind = INSIDE_FRAME };
-	/* Behind a window of a function, its arguments can be anywhere, except a key. */
-	if (!is_window)
-		return !args || place_arguments(args, roles, point, event);
-	event->frame = (struct inside_place){
-		.kind = point->is_fibre ? INSIDE_FIBER_FRAME : INSIDE_FRAME,
-		.number = depth,
-	};
-	for (uint32_t i = 0; i < site->n_roles; i++)
-		point->has_call |= roles[i].is_frame && !roles[i].is_stop && !roles[i].confirms;
-	if (!point->has_call)
-		return place_keys(args, roles, point, event);
 	event->args[EVENT_RETURN_ADDRESS] = (struct inside_place){ INSIDE_STACK, depth };
 	event->args[EVENT_STATE] = (struct inside_place){ INSIDE_REGISTER, R14 };
 	event->args[EVENT_STACK] = (struct inside_place){ .kind = INSIDE_FIBER };
 	event->args[EVENT_PARENT] = (struct inside_place){ .kind = INSIDE_FIBER_PARENT };
 	event->n_args = point->is_fibre ? EVENT_STATE + 1 : EVENT_RETURN_ADDRESS + 1;
-	return place_keys(args, roles, point, event);
+}
+
+bool event_points_make(const struct engine_site *site, const struct engine_role *roles,
+		       const struct site_args *args, size_t i, size_t n, struct event_point *points,
+		       struct inside_event *event)
+{
+	const bool is_window = site->site && site->site->window;
+	const int32_t depth = is_window ? site->site->frame_depth : 0;
+	struct event_point *point = &points[i];
+
+	*point = (struct event_point){
+		.site = (uint32_t)i,
+		.first_role = site->first_role,
+		.n_roles = site->n_roles,
+		.is_printed = site->is_printed,
+		.is_fibre = is_window && site->site->is_on_ocaml_stack,
+	};
+	*event = (struct inside_event){
+		.point = (uint32_t)i,
+		/* A stop does not depend on the filter, and must find a rejected start, too. */
+		.has_rejected = site->is_filtered && site->n_roles,
+		.rejected_point = (uint32_t)(n + i),
+		.frame = { .kind = point->is_fibre ? INSIDE_FIBER_FRAME : INSIDE_FRAME,
+			   .number = depth },
+	};
+	for (uint32_t j = 0; is_window && j < site->n_roles; j++)
+		point->has_call |= roles[j].is_frame && !roles[j].is_stop && !roles[j].confirms;
+	if (point->has_call)
+		place_call(point, depth, event);
+	if (args && !place_keys(args, roles, point, event))
+		return false;
+	if (args)
+		place_arguments(args, is_window, point, event);
+	points[n + i] = *point;
+	points[n + i].is_rejected = true;
+	points[n + i].is_printed = false;
+	return true;
 }

@@ -133,14 +133,12 @@ static int add_event(const struct inside_process *process, const struct engine_f
 		     struct sites_to_count *sites)
 {
 	const struct engine_site *site = &file->sites[i];
-	const uint32_t number = (uint32_t)(file->first_site + i);
 	struct inside_event *event = &sites->events[process->n_sites - 1];
 
-	if (!event_point_make(site, &sites->plan->roles[site->first_role],
-			      file->args ? &file->args[site->args] : NULL,
-			      &sites->plan->points[number], event))
+	if (!event_points_make(site, &sites->plan->roles[site->first_role],
+			       file->args ? &file->args[site->args] : NULL, file->first_site + i,
+			       sites->plan->max_sites, sites->plan->points, event))
 		return no_place_of_key(process, file);
-	event->point = number;
 	sites->sites[process->n_sites - 1].n_roles = site->n_roles || site->is_printed;
 	if (site->n_roles || site->is_printed)
 		sites->roles[sites->n_roles++] = (struct inside_role){ .event = event };
@@ -564,7 +562,8 @@ int inside_process_attach(struct ocp_ctx *ctx, const struct inside_plan *plan, p
 	err = attach_counters(process, plan, files, n);
 	if (!err && plan->points)
 		err = event_matcher_new(ctx, plan->roles, plan->n_pairs, plan->depth, plan->points,
-					plan->max_sites, process->inside, pid, &process->events);
+					2 * plan->max_sites, process->inside, pid,
+					&process->events);
 	if (err)
 		inside_process_close(process);
 	else

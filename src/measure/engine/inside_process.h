@@ -22,8 +22,8 @@ struct inside_plan {
 	bool by_process; /* also count hits by process and probe */
 	struct engine_by by;
 	/*
-	 * If hits and pairs are recorded: what the events of each site mean, by the number of the
-	 * site, and the size of the rings in each process. Otherwise NULL.
+	 * If hits and pairs are recorded: what the events of max_sites sites mean, and the size of
+	 * the rings in each process. Otherwise NULL.
 	 */
 	struct event_point *points;
 	size_t event_bytes;

@@ -96,6 +96,7 @@ struct measured_probe {
 	/* roles in meter->roles: the pairs that the probe begins or ends */
 	uint32_t first_role, n_roles;
 	bool begins_pair;
+	bool is_unfiltered;		  /* the filter does not apply to the probe */
 	uint32_t key_args, compared_args; /* see struct meter_end */
 	bool has_calls; /* the probe is a function whose calls are timed: see struct meter_end */
 };

@@ -31,8 +31,11 @@ export class Trace {
 		this.argsAt = new Uint32Array(n); // where the values of the arguments begin
 		this.depth = new Uint32Array(n);
 		this.row = new Uint32Array(n); // where it is drawn
+		this.next = new Int32Array(n).fill(NOTHING); // the event to which a flow leads
+		this.previous = new Int32Array(n).fill(NOTHING); // ... and from which one leads
 		this.#readNames(data);
 		this.#readEvents(data.events);
+		this.#readFlows(data.flows);
 		this.#makeRows();
 	}
 
@@ -76,6 +79,30 @@ export class Trace {
 		for (const [i, isOpen] of this.isOpen.entries())
 			if (isOpen)
 				this.length[i] = this.duration - this.begin[i];
+	}
+
+	#readFlows(flows) {
+		for (let i = 0; i < flows.length; i += 2) {
+			this.next[flows[i]] = flows[i + 1];
+			this.previous[flows[i + 1]] = flows[i];
+		}
+	}
+
+	// Return the event that is one step behind EVENT in its request, or with BY = -1 before it; undefined: there is none.
+	stepFrom(event, by) {
+		const step = (by > 0 ? this.next : this.previous)[event];
+		return step === NOTHING ? undefined : step;
+	}
+
+	// Return the steps of the request of EVENT, in the order of time: at most MOST before and behind it.
+	stepsOf(event, most) {
+		const steps = [event];
+		for (let i = this.previous[event]; i !== NOTHING && steps.length <= most; i = this.previous[i])
+			steps.unshift(i);
+		const before = steps.length;
+		for (let i = this.next[event]; i !== NOTHING && steps.length < before + most; i = this.next[i])
+			steps.push(i);
+		return steps;
 	}
 
 	// A slice begins: end the ones before it, and return how many it is in.

@@ -90,6 +90,23 @@ function fieldsOf(event) {
 	return fields;
 }
 
+function isStep(event) {
+	return trace.stepFrom(event, -1) !== undefined || trace.stepFrom(event, 1) !== undefined;
+}
+
+// The event is a step of a request: make buttons for the step before it and the one behind it.
+function stepItems(event) {
+	return [[-1, "Previous"], [1, "Next"]].flatMap(([by, which]) => {
+		const to = trace.stepFrom(event, by);
+		if (to === undefined)
+			return [];
+		const button = make("button", { type: "button", "data-step": by },
+			`${which}: ${trace.nameOf(to)}, ${trace.labelOf(trace.trackOf(to))}`);
+		button.addEventListener("click", () => timeline.step(by));
+		return [make("li", {}, button)];
+	});
+}
+
 function showChosen(event) {
 	$("chosen-panel").dataset.event = event ?? "";
 	if (event === undefined) {
@@ -103,6 +120,8 @@ function showChosen(event) {
 	if (args.length)
 		$("details").append(make("h3", {}, "Arguments"),
 			make("dl", { class: "fields", id: "args" }, ...args.flatMap(({ name, value }) => field(name, value))));
+	if (isStep(event))
+		$("details").append(make("h3", {}, "Steps of the request"), make("ul", { class: "steps", id: "steps" }, ...stepItems(event)));
 	if (stack)
 		$("details").append(make("h3", { id: "stack-title" }, "Stack, innermost function first"),
 			make("pre", { class: "stack", id: "stack", tabindex: 0, role: "region", "aria-labelledby": "stack-title" }, stack));

@@ -11,6 +11,8 @@ const LEAST_TEXT = 34; // pixels: narrower boxes have no text
 const LEAST_NS = 20; // the least time that is shown
 const MARGIN = 0.01; // on both sides of the trace, as a part of it
 const SHADES = 3;
+const MOST_STEPS = 200; // of a request that are drawn before and behind the chosen event
+const ARROW = 7; // pixels
 
 // Return one of three shades, chosen by NAME, so that most neighbouring boxes differ in shade.
 function shadeOf(name) {
@@ -152,6 +154,13 @@ export class Timeline {
 		this.on.choose(event);
 	}
 
+	// Choose the next step of the request of the chosen event, or with BY = -1 the previous one.
+	step(by) {
+		const event = this.chosen === undefined ? undefined : this.trace.stepFrom(this.chosen, by);
+		if (event !== undefined)
+			this.choose(event);
+	}
+
 	#bringIntoView(event) {
 		const { trace } = this, row = trace.rows[trace.row[event]];
 		const begin = trace.begin[event], end = trace.endOf(event), span = this.until - this.since;
@@ -191,6 +200,7 @@ export class Timeline {
 			if (y + row.height > RULER && y < viewHeight)
 				this.#drawRow(row, y);
 		}
+		this.#drawFlows(top);
 		this.#drawChosen(top);
 		this.#drawRuler(step);
 		Object.assign(place.dataset, { since: this.since, until: this.until, drawn: this.drawn,
@@ -338,6 +348,45 @@ export class Timeline {
 		}
 	}
 
+	// Draw arrows between the steps of the request to which the chosen event belongs.
+	#drawFlows(top) {
+		const { context: c, place, trace } = this;
+		const steps = this.chosen === undefined ? [] : trace.stepsOf(this.chosen, MOST_STEPS);
+		const arrows = steps.slice(1).map((to, i) => this.#arrowBetween(steps[i], to, top));
+		place.dataset.flows = JSON.stringify(arrows);
+		c.strokeStyle = c.fillStyle = this.colours.focus;
+		for (const arrow of arrows)
+			this.#drawArrow(arrow);
+	}
+
+	// Return the ends of the arrow that leads from the event FROM to TO: from where FROM is nearest to the beginning of TO.
+	#arrowBetween(from, to, top) {
+		const { trace } = this;
+		const [above, below] = [from, to].map((event) => trace.rows[trace.row[event]]);
+		const time = Math.min(trace.begin[to], trace.endOf(from));
+		const edge = (row, other) => row.y - top + RULER + (row.y <= other.y ? row.height : 0);
+		return { from, to, x: this.xOf(time), y: edge(above, below), toX: this.xOf(trace.begin[to]), toY: edge(below, above) };
+	}
+
+	#drawArrow({ x, y, toX, toY }) {
+		const { context: c, width } = this;
+		if (Math.max(x, toX) < 0 || Math.min(x, toX) > width)
+			return;
+		// Neither end may be farther away than a canvas can draw exactly.
+		const [left, right] = [x, toX].map((at) => Math.min(Math.max(at, -1e5), 1e5));
+		const angle = Math.atan2(toY - y, right - left);
+		c.lineWidth = 2;
+		c.beginPath();
+		c.moveTo(left, y);
+		c.lineTo(right, toY);
+		c.stroke();
+		c.beginPath();
+		c.moveTo(right, toY);
+		for (const side of [-0.4, 0.4])
+			c.lineTo(right - ARROW * Math.cos(angle + side), toY - ARROW * Math.sin(angle + side));
+		c.fill();
+	}
+
 	#drawChosen(top) {
 		const { trace, chosen, context: c, place } = this;
 		delete place.dataset.chosen;
@@ -459,7 +508,8 @@ export class Timeline {
 		const moves = { w: () => this.scaleBy(1.5), s: () => this.scaleBy(1 / 1.5), "+": () => this.scaleBy(1.5),
 			"-": () => this.scaleBy(1 / 1.5), a: () => this.moveBy(-0.2), d: () => this.moveBy(0.2),
 			Escape: () => this.showAll(),
-			Enter: () => this.chosen !== undefined && this.zoomTo(this.chosen) };
+			Enter: () => this.chosen !== undefined && this.zoomTo(this.chosen),
+			"[": () => this.step(-1), "]": () => this.step(1) };
 		if (event.ctrlKey || event.metaKey || event.altKey)
 			return;
 		if (["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"].includes(event.key)) {
