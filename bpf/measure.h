@@ -253,7 +253,8 @@ struct measure_open_key {
 
 struct measure_start {
 	__u64 ns; /* when the pair began; MEASURE_MARKER: this start was rejected */
-	__u64 sp; /* the stack pointer at the site of the start */
+	/* the stack pointer at the site of the start; of a function, at the function's entry */
+	__u64 sp;
 };
 
 /*
@@ -264,10 +265,12 @@ struct measure_start {
  * Which start does a stop end? If an exception skips a stop, its start stays open, so the newest
  * start may be the wrong one. The stack pointer distinguishes the starts: if one function contains
  * both sites of the pair, it passes both with the same stack pointer, and the functions that it
- * calls have lower stack pointers. So a stop ends the newest start that has the stack pointer of
- * the stop. Starts that are newer than this one were made by calls that have ended since: they are
- * orphans. If no open start has the stack pointer of the stop, then start and stop are in different
- * functions (one function enters, another one leaves), and the stop ends the newest start.
+ * calls have lower stack pointers. The stack pointer of a function is the one at its entry: so the
+ * same holds if one function calls both functions of the pair. So a stop ends the newest start that
+ * has the stack pointer of the stop. Starts that are newer than this one were made by calls that
+ * have ended since: they are orphans. If no open start has the stack pointer of the stop, then
+ * start and stop are in different functions (one function enters, another one leaves), and the stop
+ * ends the newest start.
  *
  * Whether a start has a lower or a higher stack pointer than the stop proves nothing. If start and
  * stop are in different functions, the function with the start has returned before the stop, so its

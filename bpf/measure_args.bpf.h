@@ -58,7 +58,8 @@ static __always_inline void play_roles_slower(struct pt_regs *regs, __u32 number
 		}
 		read_role_key(role, regs, args, &read);
 		if (!role_is_keyed(role)) {
-			play_role_slower(role, regs, number, args, ids, &read, now_ns, matches);
+			play_role_slower(role, regs, number, args, site, ids, &read, now_ns,
+					 matches);
 			continue;
 		}
 		key.pair = role->pair;
@@ -141,7 +142,8 @@ static __always_inline void play_roles_with_args(struct pt_regs *regs, const str
 		if (role_is_keyed(role))
 			play_role_by_key(role, &key, &read, now_ns, matches, stack);
 		else if (config.matching & MEASURE_SOME_BY_THREAD)
-			play_role_compared(role, ids, &read, regs->sp, now_ns, matches, stack);
+			play_role_compared(role, ids, &read, sp_of(regs, site), now_ns, matches,
+					   stack);
 	}
 }
 #endif

@@ -339,6 +339,7 @@ static __always_inline void by_end_frames(const __u32 *owner)
 static __always_inline void by_play_thread(const struct measure_role *role,
 					   struct measure_pair *stats, struct pt_regs *regs,
 					   const struct site_args *args,
+					   const struct measure_site *site,
 					   const struct bpf_pidns_info *ids,
 					   const struct role_key *read, __u64 now_ns, int matches)
 {
@@ -347,7 +348,7 @@ static __always_inline void by_play_thread(const struct measure_role *role,
 	__u64 ended;
 
 	if (role->flags & MEASURE_ROLE_STOP) {
-		ended = stop_by_thread(stats, &key, regs->sp, now_ns);
+		ended = stop_by_thread(stats, &key, sp_of(regs, site), now_ns);
 		if (ended)
 			by_stop(&key, ended - 1);
 		if (ended)
@@ -359,7 +360,7 @@ static __always_inline void by_play_thread(const struct measure_role *role,
 	 * reading.
 	 */
 	group = matches ? by_group((void *)regs, args, key.pair) : key.pair;
-	start_by_thread(stats, &key, regs->sp, matches);
+	start_by_thread(stats, &key, sp_of(regs, site), matches);
 	by_start(&key, group);
 	compared_start(role, &key, read);
 }
@@ -404,7 +405,7 @@ static __always_inline void play_roles_by_value(struct pt_regs *regs, const stru
 		read_role_key(role, regs, args, &read);
 		key.value = read.value;
 		if (!role_is_keyed(role))
-			by_play_thread(role, stats, regs, args, ids, &read, now_ns, matches);
+			by_play_thread(role, stats, regs, args, site, ids, &read, now_ns, matches);
 		else if (read.is_known)
 			by_play_key(role, stats, regs, args, &key, now_ns, matches);
 		else

@@ -55,10 +55,16 @@ static __always_inline __u64 read_word(__u64 at)
 	return word;
 }
 
+/* Return rsp at the entry of the function of SITE or, if SITE is a probe, at SITE. */
+static __always_inline __u64 sp_of(const struct pt_regs *regs, const struct measure_site *site)
+{
+	return regs->sp + (__u64)(__s64)site->frame_depth;
+}
+
 /* Return the frame of the call that has hit SITE with the registers REGS. */
 static __always_inline __u64 frame_of(const struct pt_regs *regs, const struct measure_site *site)
 {
-	const __u64 sp = regs->sp + (__u64)(__s64)site->frame_depth;
+	const __u64 sp = sp_of(regs, site);
 	__u64 stack;
 
 	if (!(site->flags & MEASURE_OCAML_STACK))

@@ -19,7 +19,7 @@ static __always_inline void play_roles(struct pt_regs *regs, const struct measur
 		if (config.frames && (role->flags & MEASURE_ROLE_FRAME))
 			play_frame(role, regs, site, ids, now_ns, matches, stack);
 		else
-			play_role(role, ids, regs->sp, now_ns, matches, stack);
+			play_role(role, ids, sp_of(regs, site), now_ns, matches, stack);
 	}
 }
 

@@ -215,6 +215,7 @@ static __always_inline __u64 slow_place(const struct measure_open *open)
 
 static __always_inline void play_role_slower(const struct measure_role *role, struct pt_regs *regs,
 					     __u32 number, const struct site_args *args,
+					     const struct measure_site *site,
 					     const struct bpf_pidns_info *ids,
 					     const struct role_key *read, __u64 now_ns, int matches)
 {
@@ -228,7 +229,7 @@ static __always_inline void play_role_slower(const struct measure_role *role, st
 	if (!stats)
 		return;
 	if (role->flags & MEASURE_ROLE_STOP) {
-		ended = stop_by_thread(stats, &key, regs->sp, now_ns);
+		ended = stop_by_thread(stats, &key, sp_of(regs, site), now_ns);
 		if (!ended)
 			return;
 		/* stop_by_thread() has set `next` to the place of the start that ended. */
@@ -240,7 +241,7 @@ static __always_inline void play_role_slower(const struct measure_role *role, st
 	slow.value = slow_place(bpf_map_lookup_elem(&pair_open, &key));
 	if (matches)
 		start = slow_begin(regs, number, args, ids, &slow);
-	start_by_thread(stats, &key, regs->sp, matches);
+	start_by_thread(stats, &key, sp_of(regs, site), matches);
 	compared_start(role, &key, read);
 	open = bpf_map_lookup_elem(&pair_open, &key);
 	slow_began(start, open ? start_of(open, 0)->ns : 0);
@@ -313,7 +314,7 @@ static __always_inline void slow_end_process(const __u32 *tgid)
 static __always_inline void set_slow_call(struct slow_call *call, const struct pt_regs *regs,
 					  const struct measure_site *site)
 {
-	call->at = regs->sp + (__u64)(__s64)site->frame_depth;
+	call->at = sp_of(regs, site);
 	call->return_address = read_word(call->at);
 	call->stack = call->state = call->parent = 0;
 	if (!(site->flags & MEASURE_OCAML_STACK))

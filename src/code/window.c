@@ -394,13 +394,16 @@ int code_windows_find(struct ocp_ctx *ctx, const struct code_flow *flow,
 		out->no_count = kept && find_count_window(flow, function, language, 0, &out->count)
 					? "a jump does not fit where its arguments are in registers"
 					: "a jump does not fit into its first instructions";
-	out->no_time = out->no_count ? out->no_count : function->no_time;
-	if (!out->no_time && language == WINDOW_C)
-		out->no_time = "it is C code, whose stack may be in use below rsp where it ends";
-	if (!out->no_time && !out->count.depth_known)
-		out->no_time = "its stack depth is unknown where a jump fits";
-	if (!out->no_time && language == WINDOW_OCAML_5 && !has_stack(flow, &out->count))
-		out->no_time = "the stack may be full where a jump fits";
+	out->no_stack = out->no_count;
+	if (!out->no_stack && language == WINDOW_C)
+		out->no_stack = "it is C code, whose stack may be in use below rsp where it ends";
+	if (!out->no_stack && !out->count.depth_known)
+		out->no_stack = "its stack depth is unknown where a jump fits";
+	if (!out->no_stack && language == WINDOW_OCAML_5 && !has_stack(flow, &out->count))
+		out->no_stack = "the stack may be full where a jump fits";
+	out->no_time = out->no_count	   ? out->no_count
+		       : function->no_time ? function->no_time
+					   : out->no_stack;
 	if (out->no_time)
 		return 0;
 	out->exits = calloc(function->n_exits + 1, sizeof(*out->exits));

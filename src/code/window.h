@@ -83,8 +83,11 @@ struct code_windows {
 	 */
 	struct code_window *exits;
 	size_t n_exits;
-	/* Why calls cannot be counted or timed: the end of a message, or NULL. */
-	const char *no_count, *no_time;
+	/*
+	 * Why calls cannot be counted; cannot begin or end pairs or be grouped, for which code uses
+	 * the stack; or cannot be timed: the end of a message, or NULL.
+	 */
+	const char *no_count, *no_stack, *no_time;
 };
 
 /*

@@ -277,7 +277,8 @@ char *value_group_text(const struct value_group *group)
 	if (value.kind == OCP_UNREADABLE)
 		return strdup(group->value.type == FILTER_TYPE_OTHER
 				      ? "? (neither a number nor a string)"
-				      : "? (cannot be read)");
+			      : group->value.type == FILTER_TYPE_NOT_INT ? "? (not an int)"
+									 : "? (cannot be read)");
 	out = open_memstream(&text, &n);
 	if (!out)
 		return NULL;

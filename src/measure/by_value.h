@@ -78,9 +78,9 @@ bool value_group_is_cut(const struct value_group *group);
 
 /*
  * Return the value of GROUP in OCaml syntax; GROUP must not have is_others. Examples: 42, "abc",
- * 3.14, true, 'x'. For a value that is neither a number nor a string, or cannot be read, return "?"
- * and the reason. A string that was cut ends with "...". The caller frees the text. NULL means that
- * memory is short.
+ * 3.14, true, 'x'. For a value that is neither a number nor a string, is not an int (engine
+ * `inside`), or cannot be read, return "?" and the reason. A string that was cut ends with "...".
+ * The caller frees the text. NULL means that memory is short.
  */
 char *value_group_text(const struct value_group *group);
 

@@ -554,9 +554,9 @@ void meter_start_calibration(struct ocp_meter *meter)
 
 /*
  * Start early only if functions are requested. Most exits of functions are single-stepped, which is
- * expensive, so an estimate will be needed. Do not start early if hits are filtered or printed or
- * have a histogram: the engine then needs the places of the arguments, which are known only after
- * the sites have been found.
+ * expensive, so an estimate will be needed. Do not start early if hits are filtered, grouped or
+ * printed or have a histogram: the engine then needs the places of the arguments, which are known
+ * only after the sites have been found.
  */
 void meter_start_calibration_early(struct ocp_meter *meter)
 {
@@ -572,8 +572,8 @@ void meter_start_calibration_early(struct ocp_meter *meter)
 					  .n_roles = 1 };
 
 	if (!meter->calibration && measure_request_has_code(&meter->request) &&
-	    !requests->has_filter && requests->hist_arg < 0 && !request->printed.n &&
-	    !request->has_slower)
+	    !requests->has_filter && requests->hist_arg < 0 && requests->by_arg < 0 &&
+	    !request->printed.n && !request->has_slower)
 		meter->calibration = calibration_start(meter->ops, &spec, true);
 }
 

@@ -692,6 +692,8 @@ int ocp_meter_open(struct ocp_meter *meter)
 		err = arg_requests_resolve(&meter->arg_requests);
 	if (!err)
 		err = meter_check_filter_inside(meter);
+	if (!err)
+		err = meter_check_groups_inside(meter);
 	for (size_t i = 0; !err && !meter_is_inside(meter) && i < meter->n_procs; i++)
 		err = warn_of_writable_code(meter, meter->procs[i]);
 	for (size_t i = 0; !err && needs_source(meter) && i < meter->table.n_files; i++)

@@ -305,10 +305,11 @@ bool meter_needs_kernel(const struct site *site);
 int meter_check_inside(const struct ocp_meter *meter);
 int meter_check_all_inside(const struct ocp_meter *meter);
 /*
- * Call this after arg_requests_resolve(): return -ENOTSUP if the engine `inside` cannot evaluate
- * the filter at a site.
+ * Call these after arg_requests_resolve(): return -ENOTSUP if the engine `inside` cannot evaluate
+ * the filter at a site, or cannot group its hits.
  */
 int meter_check_filter_inside(const struct ocp_meter *meter);
+int meter_check_groups_inside(const struct ocp_meter *meter);
 void meter_tell_without_sites(const struct ocp_meter *meter);
 /*
  * After the attach: return the number of processes that are measured, including those that have

@@ -122,9 +122,12 @@ static size_t selection_count(const struct selection *selection)
 	return n;
 }
 
-/* HAS_ARGS: the arguments are needed. PRINTS: they are printed. */
+/*
+ * HAS_ARGS: the arguments are needed. PRINTS: they are printed. HAS_GROUPS: the hits are grouped by
+ * one.
+ */
 static void wish_selected(struct wishes *wishes, const struct selection *selection, bool has_args,
-			  bool prints)
+			  bool prints, bool has_groups)
 {
 	const struct item *item;
 
@@ -132,25 +135,30 @@ static void wish_selected(struct wishes *wishes, const struct selection *selecti
 		if (item_is_code(item->text))
 			wishes->list[wishes->n++] = (struct code_wish){ .text = item->text,
 									.has_args = has_args,
-									.wants_args = prints };
+									.wants_args = prints,
+									.uses_stack = has_groups };
 }
 
 /*
- * HAS_ARGS: the arguments of the start are needed. PRINTS: those of the start and the stop are
- * printed.
+ * STARTS: the arguments of the start are needed. BOTH: those of the start and the stop are needed.
+ * PRINTS: both are printed.
  */
-static void wish_pair(struct wishes *wishes, const struct request_pair *pair, bool has_args,
-		      bool prints)
+static void wish_pair(struct wishes *wishes, const struct request_pair *pair, bool starts,
+		      bool both, bool prints)
 {
+	const bool is_calls = request_pair_is_calls(pair);
+
 	if (item_is_code(pair->start.text))
-		wishes->list[wishes->n++] =
-			(struct code_wish){ .text = pair->start.text,
-					    .is_timed = request_pair_is_calls(pair),
-					    .has_args = has_args,
-					    .wants_args = prints };
-	if (!request_pair_is_calls(pair) && item_is_code(pair->stop.text))
-		wishes->list[wishes->n++] =
-			(struct code_wish){ .text = pair->stop.text, .wants_args = prints };
+		wishes->list[wishes->n++] = (struct code_wish){ .text = pair->start.text,
+								.is_timed = is_calls,
+								.has_args = starts || both,
+								.wants_args = prints,
+								.uses_stack = !is_calls };
+	if (!is_calls && item_is_code(pair->stop.text))
+		wishes->list[wishes->n++] = (struct code_wish){ .text = pair->stop.text,
+								.has_args = both,
+								.wants_args = prints,
+								.uses_stack = true };
 }
 
 /* List the requested functions in WISHES. The caller frees the list, also after an error. */
@@ -166,8 +174,8 @@ static int make_wishes(const struct ocp_meter *meter, struct wishes *wishes)
 						  sizeof(*wishes->list)) };
 	if (!wishes->list)
 		return ctx_no_memory(meter->ctx);
-	wish_selected(wishes, &meter->counted, has_args, false);
-	wish_selected(wishes, &args->printed, has_args, true);
+	wish_selected(wishes, &meter->counted, has_args, false, args->by_arg >= 0);
+	wish_selected(wishes, &args->printed, has_args, true, false);
 	for (size_t i = 0; i < meter->request.timed.n; i++)
 		wishes->list[wishes->n++] =
 			(struct code_wish){ .text = meter->request.timed.list[i].text,
@@ -175,7 +183,8 @@ static int make_wishes(const struct ocp_meter *meter, struct wishes *wishes)
 					    .has_args = has_args,
 					    .wants_args = meter->request.has_slower };
 	for (size_t i = 0; i < meter->request.n_pairs; i++)
-		wish_pair(wishes, &meter->request.pairs[i], has_args, meter->request.has_slower);
+		wish_pair(wishes, &meter->request.pairs[i], has_args, args->key_arg >= 0,
+			  meter->request.has_slower);
 	for (size_t i = 0; i < wishes->n; i++) {
 		wishes->list[i].spans = meter->request.spans;
 		wishes->list[i].by_window = meter_is_inside(meter);

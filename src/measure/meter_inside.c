@@ -12,6 +12,7 @@
 #include "base/plural.h"
 #include "measure/engine/engine_inside.h"
 #include "measure/engine/inside_filters.h"
+#include "measure/engine/inside_process.h"
 #include "measure/found.h"
 #include "measure/meter.h"
 #include "measure/pin_meta.h"
@@ -151,6 +152,54 @@ int meter_check_filter_inside(const struct ocp_meter *meter)
 		if (site->file != NO_FILE && site->counts &&
 		    arg_requests_filter(requests, &meter->table.probes[site->probe_index]))
 			err = check_filter_at(meter, site);
+	}
+	return err;
+}
+
+/* Check that the engine `inside` can group the hits of SITE. */
+static int check_groups_at(const struct ocp_meter *meter, const struct measured_site *site)
+{
+	const struct arg_requests *requests = &meter->arg_requests;
+	const unsigned int arg = (unsigned int)requests->by_arg;
+	const struct arg_spec *spec = &requests->table.entries[site->args].args[arg];
+	const char *probe = meter->table.probes[site->probe_index].name;
+	const char *name = arg_requests_name(requests, arg);
+	const enum ocp_arg_type type = arg_requests_type(requests, arg, site->site->arg_names);
+	struct inside_place place;
+	char number[16];
+
+	snprintf(number, sizeof(number), "arg%u", arg);
+	if (!name)
+		name = number;
+	if (type == OCP_ARG_FLOAT || type == OCP_ARG_STRING)
+		return ctx_error(meter->ctx, -ENOTSUP,
+				 "probe '%s': %s is a %s, and the engine `inside` groups by ints",
+				 probe, name, ocp_arg_type_name(type));
+	if (spec->type != ARG_VALUE)
+		return ctx_error(meter->ctx, -ENOTSUP,
+				 "probe '%s': %s is not a value of OCaml, and the engine `inside` "
+				 "groups by ints of OCaml",
+				 probe, name);
+	if (!inside_place_of(spec, &place))
+		return ctx_error(meter->ctx, -ENOTSUP,
+				 "probe '%s': the engine `inside` cannot read %s, which is neither "
+				 "in a register nor on the stack",
+				 probe, name);
+	return 0;
+}
+
+int meter_check_groups_inside(const struct ocp_meter *meter)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && meter_is_inside(meter) && meter->arg_requests.by_arg >= 0 &&
+			   i < meter->table.n_sites;
+	     i++) {
+		const struct measured_site *site = &meter->table.sites[i];
+
+		if (site->file != NO_FILE && site->counts &&
+		    meter->table.probes[site->probe_index].is_grouped)
+			err = check_groups_at(meter, site);
 	}
 	return err;
 }

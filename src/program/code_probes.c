@@ -279,7 +279,7 @@ struct chosen {
 	const struct line_place *place; /* points into `lines` of the finder */
 	uint64_t note_va, semaphore_va;
 	char *name; /* the name of the probe */
-	bool is_timed, has_args, wants_args, has_bounds, by_window;
+	bool is_timed, has_args, wants_args, uses_stack, has_bounds, by_window;
 	/*
 	 * The user gave the exact name of the code, not a regular expression or the name of a file.
 	 */
@@ -349,6 +349,7 @@ static int choose_code(struct code_finder *f, const struct chosen *what, struct 
 	chosen->is_timed = wish->is_timed;
 	chosen->has_args = wish->has_args;
 	chosen->wants_args = wish->wants_args;
+	chosen->uses_stack = wish->uses_stack;
 	chosen->has_bounds = wish->has_bounds;
 	chosen->by_window = wish->by_window;
 	if (!chosen->name) {
@@ -651,6 +652,7 @@ static void join_chosen(struct code_probes *code)
 		last->is_timed |= next->is_timed;
 		last->has_args |= next->has_args;
 		last->wants_args |= next->wants_args;
+		last->uses_stack |= next->uses_stack;
 		last->has_bounds |= next->has_bounds;
 		last->is_named |= next->is_named;
 		free(next->name);
@@ -706,6 +708,7 @@ static int add_chosen(struct code_finder *f, const struct chosen *chosen, uint32
 	const struct code_needs needs = { .time = chosen->is_timed,
 					  .args = chosen->has_args || chosen->wants_args,
 					  .may_lack_args = !chosen->has_args,
+					  .stack = chosen->uses_stack,
 					  .bounds = chosen->has_bounds,
 					  .window = chosen->by_window };
 	char *why;

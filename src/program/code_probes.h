@@ -31,6 +31,7 @@ struct code_wish {
 	 * be measured.
 	 */
 	bool wants_args;
+	bool uses_stack; /* begin or end pairs, or group calls: see code_needs */
 	bool by_window;	 /* count functions and lines by a jump, in a window, not by a uprobe */
 	bool has_bounds; /* for a phase: use only first instructions and returns of functions */
 	bool was_found;	 /* set by code_probes_find(): the file has the code that TEXT names */

@@ -225,9 +225,10 @@ static const char *find_beginning(const struct function *function,
 	const bool has_return = needs->time && function->language == FUNCTION_C;
 	/*
 	 * If the place is also an exit, the kernel would run the BPF program for the exit before
-	 * the one that counts. So count at the function's entry instead.
+	 * the one that counts. So count at the function's entry instead. Also do so if rsp is not
+	 * known at the place.
 	 */
-	const bool from_entry = needs->time && decoded->time_from_entry;
+	const bool from_entry = (needs->time || needs->stack) && decoded->time_from_entry;
 
 	*spot = (struct spot){
 		.va = function->va + decoded->place,
@@ -442,13 +443,16 @@ static int add_window_sites(struct code_sites *sites, const struct function *fun
  * *WHAT to what cannot be done; NULL if they can.
  */
 static const char *find_window_fault(const struct code_sites *sites,
-				     const struct code_windows *windows, bool needs_time,
-				     const char **what)
+				     const struct code_windows *windows,
+				     const struct code_needs *needs, const char **what)
 {
-	*what = needs_time && !windows->no_count ? "timed inside" : "counted inside";
-	if (windows->no_count || !needs_time)
+	*what = "counted inside";
+	if (windows->no_count)
 		return windows->no_count;
-	return sites->no_frames ? sites->no_frames : windows->no_time;
+	*what = "timed inside";
+	if (needs->time)
+		return sites->no_frames ? sites->no_frames : windows->no_time;
+	return needs->stack ? windows->no_stack : NULL;
 }
 
 /*
@@ -494,7 +498,7 @@ static int add_windows(struct code_sites *sites, const struct function *function
 	if (!err && !*why)
 		err = find_windows(sites, function, &decoded, language, &its, &windows);
 	if (!err && !*why) {
-		fault = find_window_fault(sites, &windows, needs->time, &what);
+		fault = find_window_fault(sites, &windows, needs, &what);
 		err = fault ? set_refusal(sites, what, fault, why) : 0;
 	}
 	if (!err && !*why && is_c)
@@ -543,7 +547,7 @@ static int name_choice(struct code_sites *sites, const struct function *choice, 
 static int add_choices(struct code_sites *sites, const struct function *function, uint32_t probe,
 		       const struct code_needs *needs, char **why)
 {
-	const struct code_needs its = { .time = needs->time, .args = true };
+	const struct code_needs its = { .time = needs->time, .args = true, .stack = needs->stack };
 	struct ifunc_choice list[IFUNC_CHOICES];
 	struct function choice = *function;
 	size_t n;

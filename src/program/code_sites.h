@@ -23,8 +23,13 @@ struct code_needs {
 	 */
 	bool args;
 	bool may_lack_args; /* of windows: without arguments is better than not at all */
-	bool bounds;	    /* for a phase: use only first instructions and returns of functions */
-	bool window;	    /* for a function or a line: its sites are windows (code/window.h) */
+	/*
+	 * of a function: calls begin or end pairs, or are grouped, so rsp at the entry is needed,
+	 * and a window must have room on the stack
+	 */
+	bool stack;
+	bool bounds; /* for a phase: use only first instructions and returns of functions */
+	bool window; /* for a function or a line: its sites are windows (code/window.h) */
 };
 
 /* A growing list of sites. The caller frees `sites`; code_sites_close() frees everything else. */

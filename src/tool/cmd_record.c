@@ -139,6 +139,14 @@ static int request_conditions(const struct command *command, struct options *opt
 	return code;
 }
 
+/* Return true if the engine `inside` may record the request of OPTIONS. */
+static bool may_be_inside(const struct options *options)
+{
+	if (measure_options_need_bpf(options) || options->engine == ENGINE_BPF)
+		return false;
+	return options->engine != ENGINE_DEFAULT || meter_lacks_bpf(options->ctx);
+}
+
 /*
  * With a key, also record the hits of the starts and stops of the pairs: they show in which threads
  * a request was. A filter need not apply to the arguments of both, so with a filter they are not
@@ -531,14 +539,6 @@ static enum ending after_hits(void *data)
 }
 
 /* ---- what to record ------------------------------------------------------------------------- */
-
-/* Return true if the engine `inside` may record the request of OPTIONS. */
-static bool may_be_inside(const struct options *options)
-{
-	if (measure_options_need_bpf(options) || options->engine == ENGINE_BPF)
-		return false;
-	return options->engine != ENGINE_DEFAULT || meter_lacks_bpf(options->ctx);
-}
 
 /* Leave out the phases that the engine `inside` cannot time in PROG, and say why. */
 static int leave_out_phases(const struct options *options, const struct ocp_program *prog,

@@ -328,6 +328,8 @@ void result_of_group(struct result_row *row, const struct report *report,
 		result_add_text(row, "why", NULL, "cannot be read");
 	if (!group->is_others && group->value.type == FILTER_TYPE_OTHER)
 		result_add_text(row, "why", NULL, "neither a number nor a string");
+	if (!group->is_others && group->value.type == FILTER_TYPE_NOT_INT)
+		result_add_text(row, "why", NULL, "not an int");
 	add_group_counts(row, report, group);
 }
 

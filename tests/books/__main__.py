@@ -12,8 +12,8 @@ import said  # noqa: E402
 
 MODULES = {
     "counts": "that calls lines engines",
-    "pairs": "pairs intervals times times_of_a_pattern slow slow_calls pauses",
-    "values": "by calls_by named floats",
+    "pairs": "pairs function_pairs intervals times times_of_a_pattern slow slow_calls pauses",
+    "values": "by calls_by function_groups same_groups most_groups named floats",
     "stacks": "stacks shares",
     "names": "demangled",
     "frames": "tables backtraces line_numbers",

@@ -109,6 +109,42 @@ def times_of_a_pattern(totals, program, at_least):
     return compared
 
 
+def function_pairs(what, totals, program):
+    """function_pairs by_thread|by_key TOTALS BOOKS: pairs of functions of tests/ocaml/calls/paired.ml.
+    function_pairs with_probes TOTALS BOOKS: pairs of functions and probes of tests/ocaml/requests.ml."""
+    pairs = [pair for pair in total(totals)["pairs"] if pair["stop"]]
+    # A start that is left is open, or an orphan: the process may have ended before or after the last reading.
+    got = {pair["start"] + "," + pair["stop"]: [pair["starts"], pair["count"], pair["orphan_starts"] + pair["open"],
+                                                pair["orphan_stops"], pair["not_keyed"], pair["map_full"]]
+           for pair in pairs}
+    if what == "with_probes":
+        # Each request has a number before it is put.
+        n = int(found(program, r"starts=(\d+)")[0]) - int(found(program, r"orphan_starts=(\d+)")[0])
+        same("pairs", got, {"number,fn:Requests.put": [n, n, 0, 0, 0, 0],
+                            "fn:Requests.put,number": [n, n - 1, 1, 1, 0, 0]})
+        return len(got)
+    books = {name: [int(n) for n in numbers.split()] for name, numbers in found(program, r"call (\S+) (.*)")}
+    calls = {name: numbers[0] for name, numbers in books.items()}
+    times, lost = {pair["start"]: pair["sum_ns"] for pair in pairs}, calls["enters"] - calls["leaves"]
+    if what == "by_thread":
+        same("pairs", got, {
+            "fn:Paired.enters,fn:Paired.leaves": [calls["enters"], calls["leaves"], lost, 0, 0, 0],
+            "fn:Paired.opens,fn:Paired.closes": [calls["opens"], calls["closes"], 0, calls["lone"], 0, 0]})
+        hits = {probe["name"]: probe["hits"] for probe in total(totals)["probes"]}
+        if hits:
+            same("counted", hits, {"fn:Paired.closes": calls["closes"] + calls["lone"]})
+        holds("exceptions", lost > 0)
+        name, start = "visit", "fn:Paired.enters"
+    else:
+        again = calls["takes"] - calls["gives"]
+        same("pairs", got, {"fn:Paired.takes,fn:Paired.gives": [
+            calls["takes"] + calls["no_int"], calls["gives"], again, 0, calls["no_int"], 0]})
+        name, start = "request", "fn:Paired.takes"
+    _, inner, outer = books[name]
+    between(f"{name}: ns", inner, times[start], outer)
+    return len(got)
+
+
 # ---- slow pairs -------------------------------------------------------------------------------
 
 

@@ -63,6 +63,50 @@ def calls_by(folder, program):
     same("histogram: count and sum", [histogram["count"], histogram["sum"]], [n, sum(books["works"])])
 
 
+def function_groups(engine, totals, program, *flags):
+    """function_groups ENGINE TOTALS BOOKS [--filter EXPRESSION]: what `attach --count --by` says of the functions of
+    tests/ocaml/calls/grouped.ml; the expression is `arg0 > N`."""
+    t = total(totals)
+    least = int(flags[1].split()[-1]) + 1 if flags else -math.inf
+    names = {probe["name"].removeprefix("fn:Grouped."): probe["hits"] for probe in t["probes"]}
+    books = {name: {} for name in names}
+    for name, value, n in found(program, r"value (\S+) (\S+) (\d+)"):
+        if name in names and (value == "?" or int(value) >= least):
+            books[name][None if value == "?" else int(value)] = int(n)
+    why = "not an int" if engine == "inside" else "neither a number nor a string"
+    for name, expected in books.items():
+        groups = [g for g in t["groups"] if g["name"] == f"fn:Grouped.{name}"]
+        holds(f"{name}: too few values", len(expected) > 2)
+        grouped(name, groups, "hits", expected)
+        same(f"{name}: sum", names[name], sum(expected.values()))
+        same(f"{name}: why", {g["why"] for g in groups if "why" in g}, {why} if None in expected else set())
+    same("engine", t["engine"], engine)
+    return len(books)
+
+
+def same_groups(inside, bpf, names, n):
+    """same_groups INSIDE BPF NAMES N: both engines have the same groups of these probes, with N hits each."""
+    parts = [{(g["name"], g["arg"], json.dumps(g["value"])): g["hits"] for g in total(path)["groups"]} for path in (inside, bpf)]
+    same("groups", in_order(parts[0]), in_order(parts[1]))
+    for name in names.split(","):
+        same(f"hits of {name}", sum(hits for key, hits in parts[0].items() if key[0] == name), int(n))
+    same("engines", [total(path)["engine"] for path in (inside, bpf)], ["inside", "bpf"])
+    return len(parts[0])
+
+
+def most_groups(totals, name, n, least, most):
+    """most_groups TOTALS NAME N LEAST MOST: of N values, hit once each, LEAST to MOST are known."""
+    t = total(totals)
+    groups = [g for g in t["groups"] if g["name"] == name]
+    known = {g["value"]: g["hits"] for g in groups if "others" not in g}
+    others = sum(g["hits"] for g in groups if "others" in g)
+    between("known values", int(least), len(known), int(most))
+    same("values that are known more than once", {value: hits for value, hits in known.items() if hits != 1}, {})
+    same("others", others, int(n) - len(known))
+    same("hits", [probe["hits"] for probe in t["probes"] if probe["name"] == name], [int(n)])
+    return len(known)
+
+
 def total_by(arg, path):
     t = total(path)
     # A number of the tool may be whole.

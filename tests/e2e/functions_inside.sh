@@ -7,7 +7,7 @@
 #   SUITE    the programs of the language suite to run; all: each of them
 #
 # needs: fixtures ocaml
-# ocaml5: test_counts test_times test_stack_overflow test_attached_and_detached test_kills test_suite test_both_engines
+# ocaml5: test_counts test_times test_pairs test_stack_overflow test_attached_and_detached test_kills test_suite test_both_engines
 # takes: 90 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
@@ -87,6 +87,54 @@ test_times() {
 	cp "$(output_of)" "$TMP/books"
 	compare_with_books times "$TMP/out" "$TMP/books"
 	eq "$(<"$TMP/compared")" $((${#MEASURED[@]} / 2)) "functions"
+}
+
+# Pairs of functions in four threads, by both engines: by thread, where exceptions skip stops and functions at other depths of
+# the stack end what others began; and by an argument.
+check_pairs() { # ENGINE
+	local BY=$1 MEASURED=(--key none --time fn:Paired.enters,fn:Paired.leaves --time fn:Paired.opens,fn:Paired.closes
+		--count=fn:Paired.closes --time fn:Paired.deeper)
+	start_measured "$TMP/out.$1" "$TMP/built/paired" 20 4 50
+	await_line ready
+	tell go
+	finish_target
+	wait "$COUNTING" || fail "$(<"$TMP/out.$1.err")"
+	compare_with_books function_pairs by_thread "$TMP/out.$1" "$(output_of)"
+	MEASURED=(--key arg0 --time fn:Paired.takes,fn:Paired.gives)
+	start_measured "$TMP/out.$1" "$TMP/built/paired" 20 4 50
+	await_line ready
+	tell go
+	finish_target
+	wait "$COUNTING" || fail "$(<"$TMP/out.$1.err")"
+	compare_with_books function_pairs by_key "$TMP/out.$1" "$(output_of)"
+}
+
+test_pairs() {
+	need_counting
+	need_command python3
+	PROGRAMS=paired "$CALLS/build" "$TMP/built" 2>"$TMP/warnings"
+	check_pairs inside
+	check_pairs bpf
+}
+
+# From a probe to a function, and from a function to a probe.
+check_pairs_with_probes() { # ENGINE
+	local BY=$1 MEASURED=(--key none --time number,fn:Requests.put --time fn:Requests.put,number)
+	start_measured "$TMP/out" "$TMP/requests" 500
+	await_line ready
+	tell go
+	await_line 'negative=.*'
+	quit_target
+	wait "$COUNTING" || fail "$(<"$TMP/out.err")"
+	compare_with_books function_pairs with_probes "$TMP/out" "$(output_of)"
+}
+
+test_pairs_with_probes() {
+	need_counting
+	need_command python3
+	cp "$O/tests/ocaml/requests" "$TMP/requests"
+	check_pairs_with_probes inside
+	check_pairs_with_probes bpf
 }
 
 # Recursions without end, whose calls are counted and timed: Stack_overflow stays an exception, again and again.
@@ -325,9 +373,9 @@ test_errors() {
 	local name
 	build_calls
 	start_calls 0 1
-	expect_error 2 'excludes note:, times of c: and pairs of functions or lines' --count=note:a:b
-	for name in line:calls.ml:10,line:calls.ml:20 fn:Calls.fib,fn:Calls.plain c:malloc gc:minor,gc:major_slice; do
-		expect_error 2 'excludes note:, times of c: and pairs of functions or lines' --time "$name"
+	expect_error 2 'excludes note:, times of c: and pairs of lines or phases' --count=note:a:b
+	for name in line:calls.ml:10,line:calls.ml:20 fn:Calls.fib,line:calls.ml:20 c:malloc c:malloc,fn:Calls.fib gc:minor,gc:major_slice; do
+		expect_error 2 'excludes note:, times of c: and pairs of lines or phases' --time "$name"
 	done
 	expect_error 2 "'fn:Calls.fibs'" --count=fn:Calls.fibs
 	expect_error 4 "^ocaml-probes: 'fn:Calls.constant': cannot be timed inside: its code is too short" --time fn:Calls.constant

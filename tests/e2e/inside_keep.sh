@@ -211,7 +211,7 @@ edit_meta() { # FROM TO
 		with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
 		    memory.seek(start)
 		    # struct block_header of src/change/inside/block.h
-		    meta_off, meta_bytes = struct.unpack_from("<2Q", memory.read(256), 88)
+		    meta_off, meta_bytes = struct.unpack_from("<2Q", memory.read(256), 96)
 		    memory.seek(start + meta_off)
 		    meta = memory.read(meta_bytes)
 		    assert meta[:8] == b"ocInMeta", meta[:80]

@@ -432,7 +432,7 @@ test_inside_refuses() {
 		check_error 2 '--engine inside excludes note:' "$command" --engine inside -pid "$TARGET" --time c:unix_sleep
 	done
 	write_config '"time": ["c:unix_sleep"], "engine": "inside"'
-	check_error 2 "targets\[0\]: the engine 'inside' excludes note:, times of c: and pairs of functions or lines" serve --config "$TMP/config"
+	check_error 2 "targets\[0\]: the engine 'inside' excludes note:, times of c: and pairs of lines or phases" serve --config "$TMP/config"
 	holds has_own_code
 }
 

@@ -12,7 +12,7 @@
 enum { CODE_MAX_SITES = 8 };
 
 struct code_spec {
-	uint32_t n_sites, n_pairs, n_shards, n_threads, depth;
+	uint32_t n_sites, n_pairs, n_groups, n_shards, n_threads, depth;
 	uint32_t n_rings, ring_slots, slot_bytes;
 	uint64_t ns_per_tick;
 	/* The id of the thread is in code_fake_tid, and not the C library's. */
@@ -75,6 +75,9 @@ void code_hit(uint64_t trampoline);
  * ... with all registers random, and BELOW bytes deeper in the stack. False if a register changed.
  */
 bool code_hit_checked(uint64_t trampoline, uint64_t below);
+
+/* ... that of a window, which may change r11 */
+bool code_hit_window(uint64_t trampoline, uint64_t below);
 
 /* ... with VALUE in register REG, as the processor numbers them. */
 bool code_hit_register(uint64_t trampoline, uint32_t reg, uint64_t value);

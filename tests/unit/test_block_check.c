@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "change/inside/blocks.h"
+#include "change/inside/groups.h"
 #include "change/inside/layout.h"
 #include "change/inside/block.h"
 #include "change/inside/site_bytes.h"
@@ -19,8 +20,8 @@
 enum { N_SITES = 5, N_META = 77, NEAR = 0x400000, FAR = 0x50000000 };
 
 /*
- * A header as the tool writes it: two parts, with N_PAIRS pairs and N_SHARDS shards; with two
- * pairs, rings, too.
+ * A header as the tool writes it: two parts, with N_PAIRS pairs and N_SHARDS shards; with one pair,
+ * groups, with two pairs, rings, too.
  */
 static struct block_header make_header(size_t n_pairs, uint32_t n_shards)
 {
@@ -32,6 +33,7 @@ static struct block_header make_header(size_t n_pairs, uint32_t n_shards)
 	const struct inside_spec spec = { .sites = sites,
 					  .n_sites = N_SITES,
 					  .n_pairs = n_pairs,
+					  .n_groups = n_pairs == 1 ? 3 : 0,
 					  .depth = n_pairs ? 4 : 0,
 					  .max_threads = 8,
 					  .event_bytes = n_pairs == 2 ? 1 << 20 : 0,
@@ -83,6 +85,15 @@ static uint64_t read_all(const struct block_header *h, const uint8_t *block)
 		totals_pair(h, block, i, &pair);
 		sum += pair.count + gone_threads_starts(h, block, i);
 	}
+	for (uint32_t i = 0; i < h->n_groups; i++) {
+		struct inside_group group = { .values = calloc(groups_n_entries(h->n_groups),
+							       sizeof(*group.values)) };
+
+		assert_non_null(group.values);
+		groups_read(h, block, i, &group);
+		sum += group.n + group.others;
+		free(group.values);
+	}
 	for (uint64_t i = 0; i < h->meta_bytes; i++)
 		sum += block[h->meta_off + i];
 	free(hits);
@@ -99,9 +110,9 @@ static bool is_refused(const struct block_header *h, uint64_t bytes)
 		return true;
 	assert_true(h->sites_off >= sizeof(*h) && h->sites_off <= h->gates_off &&
 		    h->gates_off <= h->counters_off && h->counters_off <= h->pairs_off &&
-		    h->pairs_off <= h->meta_off && h->meta_off <= h->code_off &&
-		    h->code_off <= h->bytes && h->meta_bytes <= h->code_off - h->meta_off &&
-		    h->bytes <= bytes);
+		    h->pairs_off <= h->groups_off && h->groups_off <= h->meta_off &&
+		    h->meta_off <= h->code_off && h->code_off <= h->bytes &&
+		    h->meta_bytes <= h->code_off - h->meta_off && h->bytes <= bytes);
 	block = malloc(h->bytes);
 	assert_non_null(block);
 	memset(block, 0xff, h->bytes);
@@ -131,6 +142,7 @@ static const struct {
 	FIELD(gates_off, false),
 	FIELD(counters_off, false),
 	FIELD(pairs_off, false),
+	FIELD(groups_off, false),
 	FIELD(rings_off, false),
 	FIELD(n_rings, false),
 	FIELD(ring_slots, false),
@@ -139,6 +151,7 @@ static const struct {
 	FIELD(meta_bytes, false),
 	FIELD(n_sites, false),
 	FIELD(n_pairs, false),
+	FIELD(n_groups, false),
 	FIELD(n_shards, false),
 	FIELD(n_threads, false),
 	FIELD(depth, true),

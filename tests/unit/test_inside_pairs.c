@@ -116,6 +116,15 @@ static void add_rejected_start(struct code_spec *spec)
 	spec->filters[REJECTED] = &code_rejects_all;
 }
 
+/* How far above rsp the frames are, if the sites are windows; NULL: they are not. */
+static const uint64_t *frames;
+
+static bool hit_below(struct code_block *block, uint32_t site, uint64_t below)
+{
+	return frames ? code_hit_window(block->trampolines[site], below + frames[site])
+		      : code_hit_checked(block->trampolines[site], below);
+}
+
 /* One random event: of 100, PERCENT are stops. */
 static void step(struct code_block *block, struct model *model, int percent)
 {
@@ -127,10 +136,7 @@ static void step(struct code_block *block, struct model *model, int percent)
 	struct inside_pair after;
 	uint64_t to;
 
-	assert_true(code_hit_checked(block->trampolines[is_stop	      ? EXIT
-							: is_rejected ? REJECTED
-								      : ENTER],
-				     below));
+	assert_true(hit_below(block, is_stop ? EXIT : is_rejected ? REJECTED : ENTER, below));
 	to = ticks_now();
 	after = code_pair(block, 0);
 	if (!is_stop) {
@@ -153,7 +159,20 @@ static void step(struct code_block *block, struct model *model, int percent)
 	wait_ticks(300);
 }
 
-TEST(pairs_follow_the_model)
+/* Make the sites of SPEC windows of functions, with different frames. */
+static void make_windows(struct code_spec *spec)
+{
+	for (uint32_t i = 0; frames && i < spec->n_sites; i++) {
+		spec->is_window[i] = true;
+		for (size_t r = 0; r < spec->n_roles[i]; r++) {
+			spec->roles[i][r].is_framed = true;
+			spec->roles[i][r].key =
+				(struct inside_place){ INSIDE_FRAME, (int64_t)frames[i] };
+		}
+	}
+}
+
+static void check_model(void)
 {
 	srand(18);
 	for (uint32_t depth = 1; depth <= PAIRS_DEPTH; depth++) {
@@ -162,6 +181,7 @@ TEST(pairs_follow_the_model)
 		struct model model = { .depth = depth };
 
 		add_rejected_start(&spec);
+		make_windows(&spec);
 		block = code_block_new(&spec);
 		/* Phases that fill the list, and that empty it. */
 		for (int i = 0; i < 400; i++)
@@ -175,6 +195,22 @@ TEST(pairs_follow_the_model)
 		assert_int_equal(code_pair(block, 0).orphan_starts, model.totals.orphan_starts);
 		code_block_free(block);
 	}
+}
+
+TEST(pairs_follow_the_model)
+{
+	frames = NULL;
+	check_model();
+}
+
+/* The windows of functions are behind pushes: their frames match, not their stack pointers. */
+TEST(pairs_of_functions_follow_the_model)
+{
+	static const uint64_t of_sites[CODE_MAX_SITES] = { 8, 48, 0, 16, 32 };
+
+	frames = of_sites;
+	check_model();
+	frames = NULL;
 }
 
 /* The place of the next start is counted in 16 bits. */

@@ -23,11 +23,20 @@ static void hit_in_between(int number, siginfo_t *info, void *context)
 	code_hit(stepped_block->trampolines[EXIT]);
 }
 
-TEST(signal_handlers_may_hit_sites)
+/* If ARE_WINDOWS, the sites are windows of functions. */
+static void interrupt_pairs(bool are_windows)
 {
 	struct sigaction action = { .sa_sigaction = hit_in_between, .sa_flags = SA_SIGINFO }, old;
 	struct code_spec spec = code_pair_spec(16, 4);
 	struct inside_pair totals;
+
+	for (uint32_t i = 0; are_windows && i < spec.n_sites; i++) {
+		spec.is_window[i] = true;
+		for (size_t r = 0; r < spec.n_roles[i]; r++) {
+			spec.roles[i][r].is_framed = true;
+			spec.roles[i][r].key = (struct inside_place){ INSIDE_FRAME, 8 };
+		}
+	}
 
 	assert_int_equal(sigaction(SIGTRAP, &action, &old), 0);
 	n_steps = 0;
@@ -52,6 +61,16 @@ TEST(signal_handlers_may_hit_sites)
 	assert_int_equal(totals.orphan_stops, 8); /* of LEAP */
 	assert_int_equal(code_open(stepped_block, 0), 0);
 	code_block_free(stepped_block);
+}
+
+TEST(signal_handlers_may_hit_sites)
+{
+	interrupt_pairs(false);
+}
+
+TEST(signal_handlers_may_hit_functions)
+{
+	interrupt_pairs(true);
 }
 
 /*

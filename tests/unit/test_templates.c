@@ -291,7 +291,7 @@ TEST(code_stays_in_its_room)
 					     .depth = 1,
 					     .ns_per_tick = 1,
 					     .code_off = 1 << 20 };
-	uint8_t code[4096];
+	uint8_t code[8192];
 
 	memset(code, 0xab, sizeof(code));
 	assert_true(templates_routines_bytes() < sizeof(code));
@@ -325,7 +325,7 @@ TEST(code_of_events_stays_in_its_room)
 					     .slot_bytes = rings_slot_bytes(INSIDE_EVENT_ARGS),
 					     .ns_per_tick = 1,
 					     .code_off = 1 << 20 };
-	uint8_t code[4096];
+	uint8_t code[8192];
 
 	assert_int_equal(templates_routines(ctx, &header, &process, code), 0);
 	for (uint32_t n = 0; n <= INSIDE_EVENT_ARGS; n++) {
@@ -346,6 +346,42 @@ TEST(code_of_events_stays_in_its_room)
 	ocp_ctx_free(ctx);
 }
 
+/* ... and that of a trampoline whose hits are grouped, with a filter and without one. */
+TEST(code_of_groups_stays_in_its_room)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	const struct templates_process process = { .rseq_off = 8 };
+	const struct inside_filter filter = {
+		.n_ops = 1, .ops = { { .comparison = INSIDE_EQ, .place = { INSIDE_REGISTER, 3 } } }
+	};
+	const struct inside_role role = { .has_group = true,
+					  .group = 1,
+					  .key = { INSIDE_REGISTER, 0 } };
+	const struct block_header header = { .n_shards = 8, .n_groups = 2, .code_off = 1 << 20 };
+	uint8_t code[8192];
+
+	assert_int_equal(templates_routines(ctx, &header, &process, code), 0);
+	for (int has_filter = 0; has_filter < 2; has_filter++) {
+		const struct inside_site inside = { .roles = &role,
+						    .n_roles = 1,
+						    .filter = has_filter ? &filter : NULL };
+		const struct templates_site site = { .roles = &role,
+						     .n_roles = 1,
+						     .filter.filter = inside.filter };
+		const size_t room = has_filter ? templates_filtered_bytes(8, &inside)
+					       : templates_site_bytes(8, &role, 1);
+		size_t end = room;
+
+		memset(code, 0xab, sizeof(code));
+		assert_int_equal(templates_site(ctx, &header, &process, &site, code), 0);
+		assert_int_equal(code[room], 0xab);
+		while (code[end - 1] == 0xcc)
+			end--;
+		assert_true(room - end < 32);
+	}
+	ocp_ctx_free(ctx);
+}
+
 TEST(what_cannot_work_is_refused)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
@@ -356,7 +392,7 @@ TEST(what_cannot_work_is_refused)
 	struct templates_process unknown = process;
 	struct templates_site site = { .wrapper = INT32_MAX };
 	struct block_header header = good;
-	uint8_t code[4096];
+	uint8_t code[8192];
 
 	assert_int_equal(templates_routines(ctx, &good, &process, code), 0);
 #define REFUSED(member, value, code_wanted)                                                        \

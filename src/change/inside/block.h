@@ -17,6 +17,7 @@
  *							the hits that a filter has rejected
  *	struct block_mismatches
  *	pairs				see struct pairs_slot
+ *	groups				of hits, by a value: see groups.h
  *	rings				of events: see rings.h
  *	meta_bytes			data of the engine, for inside_find(); opaque here
  *	code				of each part: routines, then the trampolines of its sites
@@ -42,7 +43,7 @@
 #define STORES_PATH "/memfd:" STORES_NAME " (deleted)"
 #define BLOCK_MAGIC UINT64_C(0x656469736e49636f) /* "ocInside" */
 
-enum { BLOCK_VERSION = 8, BLOCK_MAX_PARTS = 8 };
+enum { BLOCK_VERSION = 9, BLOCK_MAX_PARTS = 8 };
 
 /*
  * A site is the code of a probe, or a window: instructions of a function of which a jump replaces
@@ -120,7 +121,7 @@ struct block_header {
 	 */
 	uint64_t code_off;
 	uint64_t code_bytes; /* the size of the code of all parts */
-	uint64_t sites_off, gates_off, counters_off, pairs_off, rings_off, meta_off;
+	uint64_t sites_off, gates_off, counters_off, pairs_off, groups_off, rings_off, meta_off;
 	uint64_t meta_bytes;
 	uint32_t n_sites, n_pairs;
 	uint32_t n_shards;
@@ -134,7 +135,7 @@ struct block_header {
 	 * each. All are 0 if no events are recorded.
 	 */
 	uint32_t n_rings, ring_slots, slot_bytes;
-	uint32_t unused;
+	uint32_t n_groups; /* 0: hits are not grouped */
 	/* the number of counters from the start of a shard to the start of the next */
 	uint64_t shard_stride;
 	/* length of a tick, 32.32 fixed point; 0: neither pairs nor events have times */
@@ -232,7 +233,8 @@ enum {
 
 struct pairs_start {
 	uint64_t ticks; /* the value of the time stamp counter at the start */
-	uint64_t sp;	/* the stack pointer at the site that started */
+	/* the stack pointer at the site that started; at a window, the frame: inside_role.key */
+	uint64_t sp;
 };
 
 /* `ticks` of a start that a filter has rejected: its stop finds it, but it is not counted. */

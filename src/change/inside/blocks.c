@@ -36,8 +36,9 @@ static bool has_sound_rings(const struct block_header *h)
 static bool has_sound_counts(const struct block_header *h)
 {
 	if (!h->n_sites || h->n_sites > LAYOUT_MAX_SITES || h->n_pairs > LAYOUT_MAX_SITES ||
-	    !has_sound_rings(h) || h->meta_bytes > layout_max_meta_bytes(h->n_sites) ||
-	    !h->n_shards || h->n_shards > layout_max_shards(h->n_sites))
+	    h->n_groups > h->n_sites || !has_sound_rings(h) ||
+	    h->meta_bytes > layout_max_meta_bytes(h->n_sites) || !h->n_shards ||
+	    h->n_shards > layout_max_shards(h->n_sites))
 		return false;
 	if (!h->n_pairs)
 		return !h->n_threads;
@@ -52,8 +53,9 @@ static bool has_sound_offsets(const struct block_header *h)
 	layout_offsets(&made);
 	return h->shard_stride == made.shard_stride && h->sites_off == made.sites_off &&
 	       h->gates_off == made.gates_off && h->counters_off == made.counters_off &&
-	       h->pairs_off == made.pairs_off && h->rings_off == made.rings_off &&
-	       h->meta_off == made.meta_off && h->code_off == made.code_off;
+	       h->pairs_off == made.pairs_off && h->groups_off == made.groups_off &&
+	       h->rings_off == made.rings_off && h->meta_off == made.meta_off &&
+	       h->code_off == made.code_off;
 }
 
 /* Return true if the code ranges of the parts adjoin, and all together have room for all sites. */

@@ -331,7 +331,7 @@ static void mark_keyed(struct inside *inside, const struct inside_spec *spec)
 			struct pairs_slot *slots =
 				(void *)(area + pairs_slots_off(header->n_threads));
 
-			if (!roles[r].is_keyed)
+			if (!roles[r].is_keyed || roles[r].has_group)
 				continue;
 			shared->is_keyed = 1;
 			shared->used[0] = 1;

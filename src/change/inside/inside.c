@@ -17,6 +17,7 @@
 #include "base/array.h"
 #include "change/inside/block.h"
 #include "change/inside/blocks.h"
+#include "change/inside/groups.h"
 #include "change/inside/held.h"
 #include "change/inside/records.h"
 #include "change/inside/site_bytes.h"
@@ -240,6 +241,16 @@ int inside_read(struct inside *inside, uint64_t *hits, struct inside_pair *pairs
 void inside_read_filtered(const struct inside *inside, struct inside_filtered *filtered)
 {
 	totals_filtered(&inside->header, inside->block, filtered);
+}
+
+void inside_read_group(const struct inside *inside, uint32_t number, struct inside_group *group)
+{
+	groups_read(&inside->header, inside->block, number, group);
+}
+
+size_t inside_group_room(const struct inside *inside)
+{
+	return groups_n_entries(inside->header.n_groups);
 }
 
 /* Fill in the private gates, which are words of inside->block. */

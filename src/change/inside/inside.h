@@ -72,15 +72,23 @@ struct inside_event {
 };
 
 /*
- * What a site does to a pair: it starts or stops pair number PAIR. If one role of a pair is keyed,
- * all roles of this pair must be keyed. If `event` is not NULL, the site writes an event instead,
- * and has no other role.
+ * What a hit of a site does, besides being counted. `event`, if not NULL: it writes an event, and
+ * has no other role. has_group: the hit is counted in group number GROUP, by the int at `key`; a
+ * site has at most one such role. Otherwise it starts or stops pair number PAIR. If one role
+ * of a pair is keyed, all roles of this pair must be keyed.
  */
 struct inside_role {
-	uint32_t pair;
+	uint32_t pair, group;
+	bool has_group;
 	bool is_stop;
 	bool is_keyed;
-	struct inside_place key; /* where the key is at the site, if is_keyed */
+	/*
+	 * At a window without keeps_r11, if not is_keyed: the pair is matched by thread, and the
+	 * frame of the call takes the place of the stack pointer. The frame is `key`.
+	 */
+	bool is_framed;
+	/* where the key is at the site, if is_keyed or has_group; INSIDE_FRAME if is_framed */
+	struct inside_place key;
 	const struct inside_event *event;
 };
 
@@ -155,6 +163,7 @@ struct inside_spec {
 	const struct inside_site *sites;
 	size_t n_sites;
 	size_t n_pairs;
+	size_t n_groups;    /* of hits, by a value; at most n_sites */
 	unsigned int depth; /* the number of starts that one thread can have open in one pair */
 	size_t max_threads; /* the number of threads that can time pairs at the same time */
 	/*
@@ -177,6 +186,22 @@ struct inside_pair {
 	uint64_t starts, count, sum_ns, min_ns, max_ns; /* min_ns: 0 if count is 0 */
 	uint64_t orphan_starts, orphan_stops, collisions, not_keyed;
 	uint64_t buckets[496]; /* a histogram: measure_bucket_of() of bpf/measure.h */
+};
+
+struct inside_value {
+	int64_t value;
+	uint64_t hits;
+};
+
+/*
+ * A group of hits: those of the N different VALUES, in any order. OTHERS are hits whose value found
+ * no room, NOT_INTS those whose argument is not an int. The process can write to all these numbers:
+ * a value may even be there twice.
+ */
+struct inside_group {
+	uint64_t others, not_ints;
+	struct inside_value *values; /* of the caller, with inside_group_room() elements */
+	size_t n;
 };
 
 /*
@@ -279,6 +304,13 @@ pid_t inside_maker(const struct inside *inside);
 int inside_read(struct inside *inside, uint64_t *hits, struct inside_pair *pairs);
 /* Set *FILTERED to what inside_read() read most recently. */
 void inside_read_filtered(const struct inside *inside, struct inside_filtered *filtered);
+/*
+ * Read the totals of group number NUMBER of a process that inside_attach() has attached. A hit is
+ * in the group a moment after it is counted.
+ */
+void inside_read_group(const struct inside *inside, uint32_t number, struct inside_group *group);
+/* Return the largest number of values of a group. */
+size_t inside_group_room(const struct inside *inside);
 int inside_state(struct inside *inside, struct inside_state *state);
 /* Return the numbers of sites in each state, as inside_find() found them. */
 struct inside_state inside_state_found(const struct inside *inside);

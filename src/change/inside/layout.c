@@ -22,6 +22,7 @@
 #include <inttypes.h>
 #include <stddef.h>
 #include <unistd.h>
+#include "change/inside/groups.h"
 #include "change/inside/rings.h"
 #include "change/inside/templates.h"
 
@@ -146,6 +147,7 @@ static int check_spec(struct ocp_ctx *ctx, const struct inside_spec *spec)
 	if (!spec->n_sites)
 		return ctx_error(ctx, -EINVAL, "no sites to count inside");
 	if (spec->n_sites > LAYOUT_MAX_SITES || spec->n_pairs > LAYOUT_MAX_SITES ||
+	    spec->n_groups > spec->n_sites ||
 	    spec->meta_bytes > layout_max_meta_bytes(spec->n_sites))
 		return ctx_error(ctx, -E2BIG, "%zu sites: too many to count inside", spec->n_sites);
 	if (spec->event_args > INSIDE_EVENT_ARGS)
@@ -257,10 +259,11 @@ void layout_offsets(struct block_header *header)
 	header->gates_off = header->sites_off + n_sites * sizeof(struct block_site);
 	header->counters_off = round_up(header->gates_off + n_sites * sizeof(uint16_t), CACHE_LINE);
 	header->pairs_off = block_mismatches_off(header) + sizeof(struct block_mismatches);
-	header->rings_off = header->pairs_off;
+	header->groups_off = header->pairs_off;
 	if (header->n_pairs)
-		header->rings_off += header->n_pairs * pairs_stride(header->n_threads);
-	header->rings_off = round_up(header->rings_off, CACHE_LINE);
+		header->groups_off += header->n_pairs * pairs_stride(header->n_threads);
+	header->groups_off = round_up(header->groups_off, CACHE_LINE);
+	header->rings_off = header->groups_off + groups_bytes(header);
 	header->meta_off = header->rings_off + rings_bytes(header);
 	header->code_off = round_up(header->meta_off + header->meta_bytes, page);
 }
@@ -297,6 +300,7 @@ int layout_make(struct ocp_ctx *ctx, const struct inside_spec *spec,
 		.meta_bytes = spec->meta_bytes,
 		.n_sites = (uint32_t)spec->n_sites,
 		.n_pairs = (uint32_t)spec->n_pairs,
+		.n_groups = (uint32_t)spec->n_groups,
 		.n_shards = n_shards,
 		.n_threads = spec->n_pairs ? pairs_n_slots(spec->max_threads) : 0,
 		.depth = spec->depth,

@@ -357,21 +357,27 @@ int own_cost_measure(struct ocp_ctx *ctx, enum own_cost_of of, unsigned int dept
 		     size_t n_comparisons, struct own_cost *cost)
 {
 	const bool by_key = of == OWN_COST_TIMING_BY_KEY, times = of == OWN_COST_TIMING || by_key;
-	const bool of_windows = of == OWN_COST_COUNTING_WINDOWS;
+	const bool of_windows = of == OWN_COST_COUNTING_WINDOWS, groups = of == OWN_COST_GROUPING;
 	struct own own = {
 		.spec = { .n_sites = of_windows ? 1 : SITES,
 			  .n_pairs = times,
+			  .n_groups = groups,
 			  .depth = depth,
 			  .max_threads = 1 },
-		.roles = { { .is_keyed = by_key, .key = { INSIDE_CONSTANT, 1 } },
-			   { .is_stop = true, .is_keyed = by_key, .key = { INSIDE_CONSTANT, 1 } } },
+		.roles = { { .is_keyed = by_key,
+			     .has_group = groups,
+			     .key = { INSIDE_CONSTANT, 1 } },
+			   { .is_stop = times,
+			     .is_keyed = by_key,
+			     .has_group = groups,
+			     .key = { INSIDE_CONSTANT, 1 } } },
 		.build.parts.n = 1,
 		.inside = inside_new(ctx, getpid()),
 	};
 	int err = own.inside ? 0 : ctx_no_memory(ctx);
 
 	*cost = (struct own_cost){ 0 };
-	for (size_t i = 0; times && i < SITES; i++)
+	for (size_t i = 0; (times || groups) && i < SITES; i++)
 		own.sites[i] = (struct inside_site){ .roles = &own.roles[i], .n_roles = 1 };
 	if (of == OWN_COST_RECORDING || of == OWN_COST_RECORDING_ARGS)
 		write_events(&own, of == OWN_COST_RECORDING_ARGS ? 2 : 0);

@@ -11,6 +11,7 @@
 enum own_cost_of {
 	OWN_COST_COUNTING,
 	OWN_COST_COUNTING_WINDOWS,
+	OWN_COST_GROUPING, /* counting by the value of an argument */
 	OWN_COST_TIMING,
 	OWN_COST_TIMING_BY_KEY,
 	OWN_COST_RECORDING,	 /* writing an event without arguments */

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "change/inside/block.h"
 #include "change/inside/filter_code.h"
+#include "change/inside/groups.h"
 #include "change/inside/rings.h"
 #include "change/inside/templates.h"
 #include "change/inside/templates_code.h"
@@ -49,6 +50,8 @@ static bool is_distance(uint16_t hole)
 	case HOLE_TO_EVENT:
 	case HOLE_TO_RINGS:
 	case HOLE_TO_WITHOUT_STACK:
+	case HOLE_TO_GROUP:
+	case HOLE_TO_COUNT_GROUP:
 		return true;
 	default:
 		return false;
@@ -159,18 +162,33 @@ static void template_of(const struct inside_role *role, const uint8_t **begin, c
 	if (role->event) {
 		*begin = templates_event;
 		*end = templates_arg;
+	} else if (role->has_group) {
+		*begin = templates_group;
+		*end = templates_leave;
 	} else if (role->is_keyed) {
 		*begin = role->is_stop ? templates_key_stop : templates_key_start;
 		*end = role->is_stop ? templates_event : templates_key_stop;
+	} else if (role->is_framed) {
+		*begin = role->is_stop ? templates_frame_stop : templates_frame_start;
+		*end = role->is_stop ? templates_key_start : templates_frame_stop;
 	} else {
 		*begin = role->is_stop ? templates_stop : templates_start;
-		*end = role->is_stop ? templates_key_start : templates_stop;
+		*end = role->is_stop ? templates_frame_start : templates_stop;
 	}
 }
 
 static bool writes_event(const struct inside_role *roles, size_t n_roles)
 {
 	return n_roles && roles[0].event;
+}
+
+/* Return the role of ROLES that counts in a group, or NULL. */
+static const struct inside_role *group_role(const struct inside_role *roles, size_t n_roles)
+{
+	for (size_t i = 0; i < n_roles; i++)
+		if (roles[i].has_group)
+			return &roles[i];
+	return NULL;
 }
 
 static bool has_stop(const struct inside_role *roles, size_t n_roles)
@@ -197,7 +215,7 @@ static size_t roles_bytes(const struct inside_role *roles, size_t n_roles)
 		if (roles[i].event)
 			bytes += roles[i].event->n_args *
 					 template_bytes(templates_arg, templates_commit) +
-				 template_bytes(templates_commit, templates_leave);
+				 template_bytes(templates_commit, templates_group);
 	}
 	return bytes;
 }
@@ -209,7 +227,7 @@ static size_t roles_bytes(const struct inside_role *roles, size_t n_roles)
 static void room_template(const struct inside_role *roles, size_t n_roles, bool is_window,
 			  const uint8_t **begin, const uint8_t **end)
 {
-	if (writes_event(roles, n_roles)) {
+	if (writes_event(roles, n_roles) || group_role(roles, n_roles)) {
 		*begin = is_window ? templates_window_event_room : templates_event_room;
 		*end = is_window ? templates_window_gap : templates_window_event_room;
 	} else {
@@ -363,6 +381,17 @@ static int64_t routine_at(uint64_t routines, const uint8_t *routine)
 }
 
 /*
+ * Set the values for groups. Without pairs, they have the page that pairs have otherwise.
+ */
+static void set_group_values(int64_t *values, const struct block_header *header)
+{
+	if (header->n_groups && !header->n_pairs)
+		values[HOLE_TO_STACK_PAGE] = (int64_t)(header->addr + header->groups_off +
+						       offsetof(struct groups_shared, stack_page));
+	values[HOLE_N_GROUP_BUCKETS] = groups_n_buckets(header->n_groups);
+}
+
+/*
  * Set the values for events. Without pairs, the rings have the page that pairs have otherwise. A
  * block without rings has the routine, too, which nothing calls.
  */
@@ -371,7 +400,7 @@ static void set_event_values(int64_t *values, const struct block_header *header,
 {
 	const uint64_t shared = header->addr + header->rings_off;
 
-	if (!header->n_pairs)
+	if (header->n_rings && !header->n_pairs)
 		values[HOLE_TO_STACK_PAGE] =
 			(int64_t)(shared + offsetof(struct rings_shared, stack_page));
 	values[HOLE_TO_WITHOUT_STACK] =
@@ -402,7 +431,6 @@ static void set_values(struct assembly *assembly, const struct block_header *hea
 	values[HOLE_TO_BLOCK_ADDR] = (int64_t)(header->addr + offsetof(struct block_header, addr));
 	values[HOLE_TO_NS_PER_TICK] =
 		(int64_t)(header->addr + offsetof(struct block_header, ns_per_tick));
-	values[HOLE_TO_STOP] = routine_at(routines, templates_routine_stop);
 	values[HOLE_TO_ROOM] = routine_at(routines, templates_routine_room);
 	values[HOLE_TO_WINDOW_ROOM] = routine_at(routines, templates_routine_window_room);
 	values[HOLE_TO_STACK_PAGE] = (int64_t)(header->addr + header->pairs_off +
@@ -421,6 +449,7 @@ static void set_values(struct assembly *assembly, const struct block_header *hea
 	values[HOLE_TOTALS_MASK] = (int64_t)pairs_n_totals(header->n_threads) - 1;
 	values[HOLE_PIDS_OFF] = values[HOLE_SLOTS_OFF] + (int64_t)pairs_pids_off(header->n_threads);
 	set_event_values(values, header, process);
+	set_group_values(values, header);
 }
 
 static int too_far(struct ocp_ctx *ctx, uint64_t addr)
@@ -440,7 +469,7 @@ int templates_routines(struct ocp_ctx *ctx, const struct block_header *header,
 	set_values(&assembly, header, process);
 	if (ret)
 		return ret;
-	if (!header->n_pairs && !header->n_rings) {
+	if (!header->n_pairs && !header->n_rings && !header->n_groups) {
 		pad(&assembly, 0, templates_routines_bytes());
 		return 0;
 	}
@@ -630,8 +659,28 @@ static bool put_event(struct assembly *assembly, const struct block_header *head
 		code = put_template(assembly, templates_arg, templates_commit);
 		has_places = put_key(&event->args[i], code);
 	}
-	put_template(assembly, templates_commit, templates_leave);
+	put_template(assembly, templates_commit, templates_group);
 	return has_places;
+}
+
+/* Return the address of the group of ROLE in the process. */
+static int64_t group_at(const struct block_header *header, const struct inside_role *role)
+{
+	return (int64_t)(header->addr + groups_group_off(header, role->group));
+}
+
+/* Assemble ROLE, which counts in a group. Return false if its place is out of range. */
+static bool put_group(struct assembly *assembly, const struct block_header *header,
+		      const struct inside_role *role)
+{
+	uint8_t *code;
+
+	assembly->values[HOLE_TO_GROUP] = group_at(header, role);
+	assembly->values[HOLE_TO_COUNT_GROUP] = routine_at(
+		header->addr + header->code_off,
+		assembly->rejects ? templates_routine_no_group : templates_routine_group);
+	code = put_template(assembly, templates_group, templates_leave);
+	return put_key(&role->key, code + template_bytes(templates_group, templates_group_load));
 }
 
 /* Assemble ROLE. Return false if the place of its key is out of range. */
@@ -640,6 +689,10 @@ static bool put_role(struct assembly *assembly, const struct block_header *heade
 {
 	const uint64_t routines = header->addr + header->code_off;
 	const bool is_of_fiber = role->is_keyed && role->key.kind == INSIDE_FIBER_FRAME;
+	const uint8_t *const starts[2][2] = {
+		{ templates_routine_start, templates_routine_frame_start },
+		{ templates_routine_reject, templates_routine_frame_reject },
+	};
 	const uint8_t *const key_starts[2][2] = {
 		{ templates_routine_key_start, templates_routine_fiber_start },
 		{ templates_routine_key_reject, templates_routine_fiber_reject },
@@ -649,10 +702,15 @@ static bool put_role(struct assembly *assembly, const struct block_header *heade
 
 	if (role->event)
 		return put_event(assembly, header, role->event);
+	if (role->has_group)
+		return put_group(assembly, header, role);
 	assembly->values[HOLE_TO_PAIR] =
 		(int64_t)(header->addr + pairs_area_off(header, role->pair));
-	assembly->values[HOLE_TO_START] = routine_at(
-		routines, assembly->rejects ? templates_routine_reject : templates_routine_start);
+	assembly->values[HOLE_TO_START] =
+		routine_at(routines, starts[assembly->rejects][role->is_framed]);
+	assembly->values[HOLE_TO_STOP] = routine_at(
+		routines, role->is_framed ? templates_routine_frame_stop : templates_routine_stop);
+	assembly->values[HOLE_FRAME_OFF] = SITE_RSP + role->key.number;
 	assembly->values[HOLE_TO_KEY_START] =
 		routine_at(routines, key_starts[assembly->rejects][is_of_fiber]);
 	assembly->values[HOLE_TO_KEY_STOP] = routine_at(
@@ -660,6 +718,8 @@ static bool put_role(struct assembly *assembly, const struct block_header *heade
 	template_of(role, &begin, &end);
 	code = put_template(assembly, begin, end);
 	load = role->is_stop ? templates_key_stop_load : templates_key_start_load;
+	if (role->is_framed)
+		return role->key.number >= 0 && role->key.number <= INSIDE_STACK_MAX;
 	return !role->is_keyed || put_key(&role->key, code + template_bytes(begin, load));
 }
 
@@ -673,6 +733,20 @@ static void set_counter(struct assembly *assembly, const struct block_header *he
 		(int64_t)counter + (header->n_shards - 1) * values[HOLE_SHARD_BYTES];
 	values[HOLE_COUNTER_OFF] = (int64_t)(counter - header->addr);
 	values[HOLE_TO_SEQUENCE] = (int64_t)trampoline;
+}
+
+/* Append the code that checks the stack before ROLES, of a window if IS_WINDOW. */
+static void put_room(struct assembly *assembly, const struct block_header *header,
+		     const struct inside_role *roles, size_t n_roles, bool is_window)
+{
+	const struct inside_role *group = group_role(roles, n_roles);
+	const uint8_t *begin, *end;
+
+	if (group)
+		assembly->values[HOLE_TO_WITHOUT_STACK] =
+			group_at(header, group) + (int64_t)offsetof(struct group, others);
+	room_template(roles, n_roles, is_window, &begin, &end);
+	put_template(assembly, begin, end);
 }
 
 /*
@@ -775,7 +849,6 @@ int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
 	const size_t bytes = site_bytes(header->n_shards, site->roles, site->n_roles);
 	struct assembly assembly = { .code = code, .addr = site->trampoline };
 	const int err = check_roles(ctx, process, site->roles, site->n_roles);
-	const uint8_t *begin, *end;
 	bool has_places = true;
 
 	if (err)
@@ -787,8 +860,7 @@ int templates_site(struct ocp_ctx *ctx, const struct block_header *header,
 	assembly.values[HOLE_TO_REST] = (int64_t)(site->trampoline + bytes - gate_bytes());
 	put_count(&assembly, header->n_shards, &of_sites);
 	if (site->n_roles) {
-		room_template(site->roles, site->n_roles, false, &begin, &end);
-		put_template(&assembly, begin, end);
+		put_room(&assembly, header, site->roles, site->n_roles, false);
 		has_places = put_roles(&assembly, header, site->roles, site->n_roles);
 	}
 	put_template(&assembly, templates_gate, templates_room);
@@ -824,7 +896,6 @@ int templates_window(struct ocp_ctx *ctx, const struct block_header *header,
 	const size_t rest_off = templates_rest_off(header->n_shards, site);
 	struct assembly assembly = { .code = code, .addr = window->trampoline };
 	const int err = check_roles(ctx, process, site->roles, site->n_roles);
-	const uint8_t *begin, *end;
 	bool has_places = true;
 
 	if (err)
@@ -835,9 +906,8 @@ int templates_window(struct ocp_ctx *ctx, const struct block_header *header,
 	put_count(&assembly, header->n_shards, shard_of(site));
 	put_copy(&assembly, window->before.bytes, window->before.n);
 	if (site->n_roles) {
-		room_template(site->roles, site->n_roles, true, &begin, &end);
 		if (!site->keeps_r11)
-			put_template(&assembly, begin, end);
+			put_room(&assembly, header, site->roles, site->n_roles, true);
 		put_template(&assembly, templates_window_gap, templates_enter);
 		has_places = put_roles(&assembly, header, site->roles, site->n_roles);
 		put_template(&assembly, templates_window_leave, templates_routine_start);

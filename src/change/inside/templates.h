@@ -87,7 +87,7 @@ struct templates_window {
 	/* a multiple of 32; the window jumps to this address + templates_entry_off() */
 	uint64_t trampoline;
 	uint64_t counter;		/* the counter of the window in shard 0 */
-	const struct inside_site *site; /* the window; all its roles have a key */
+	const struct inside_site *site; /* the window */
 	/*
 	 * A copy of the window's instructions, in two parts: see code/window_copy.h. Together they
 	 * have at most TEMPLATES_COPY_BYTES.

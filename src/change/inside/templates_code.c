@@ -5,12 +5,13 @@
  *
  * A trampoline is a sequence of templates: count (or count_cpu); with pairs room, enter (or
  * enter_stop), start or stop for each role, leave; gate. With an event, event_room, enter, event,
- * arg for each argument, commit and leave take the place of what is between count and gate. The
+ * arg for each argument, commit and leave take the place of what is between count and gate. A site
+ * whose hits are grouped has group among the roles, and event_room instead of room. The
  * trampoline of a window is count (or window_cpu); with pairs window_room, window_gap, enter (or
- * enter_stop), start, stop, key_start or key_stop for each role, leave and window_leave; the copy
- * of the window. With an event, window_event_room takes the place of window_room. The trampoline of
- * a window of C code (keeps_r11) has count_cpu instead of window_cpu, and no window_room. Each part
- * of a block has one copy of the routines.
+ * enter_stop), start, stop, frame_start, frame_stop, key_start or key_stop for each role, leave and
+ * window_leave; the copy of the window. With an event, window_event_room takes the place of
+ * window_room. The trampoline of a window of C code (keeps_r11) has count_cpu instead of
+ * window_cpu, and no window_room. Each part of a block has one copy of the routines.
  *
  * The templates are data of this program, which never runs them. They are copied, and must work at
  * any address: they jump only within themselves, and reach everything else through holes. A hole is
@@ -18,113 +19,10 @@
  * whatever the process or a tool writes into the block: places in a slot are masked, and loops are
  * bounded.
  */
-#include <assert.h>
-#include <linux/rseq.h>
-#include <stddef.h>
-#include "change/inside/block.h"
-#include "change/inside/rings.h"
-#include "change/inside/templates.h"
 #include "change/inside/templates_code.h"
-#include "code/runtime_facts.h"
-
-#define NUMBER(name, value) ".set " #name ", " #value "\n"
-
-/* Check the layout, which the assembler gets as numbers. */
-static_assert(offsetof(struct pairs_slot, tid) == 0 && offsetof(struct pairs_slot, n) == 4 &&
-		      offsetof(struct pairs_slot, next) == 6 &&
-		      offsetof(struct pairs_slot, starts) == 8 &&
-		      offsetof(struct pairs_slot, sum_ns) == 16 &&
-		      offsetof(struct pairs_slot, min_ns_not) == 24 &&
-		      offsetof(struct pairs_slot, max_ns) == 32 &&
-		      offsetof(struct pairs_slot, orphan_starts) == 40 &&
-		      offsetof(struct pairs_slot, ring) == 64 &&
-		      offsetof(struct pairs_slot, buckets) == 576 &&
-		      sizeof(struct pairs_slot) == 4608 && sizeof(struct pairs_start) == 16 &&
-		      offsetof(struct pairs_start, ticks) == 0 &&
-		      offsetof(struct pairs_start, sp) == 8 &&
-		      offsetof(struct pairs_shared, orphan_stops) == 0 &&
-		      offsetof(struct pairs_shared, collisions) == 8 &&
-		      offsetof(struct pairs_shared, stack_page) == 16 &&
-		      offsetof(struct pairs_shared, not_keyed) == 24 &&
-		      offsetof(struct pairs_shared, used) == 64 && PAIRS_DEPTH == 32 &&
-		      offsetof(struct pairs_keyed_start, pid) == 0 &&
-		      offsetof(struct pairs_keyed_start, was_used) == 4 &&
-		      offsetof(struct pairs_keyed_start, key) == 8 &&
-		      offsetof(struct pairs_keyed_start, ticks) == 16 &&
-		      sizeof(struct pairs_keyed_start) == 32 && PAIRS_BUCKET_KEYS == 16 &&
-		      PAIRS_PIDS == 64 && (int)KERNEL_CURRENT_STACK == 40 &&
-		      (int)KERNEL_STACK_HANDLER == 16 && (int)KERNEL_STACK_ID == 48 &&
-		      TEMPLATES_KEY_BYTES == 10 && PAIRS_WINDOW == 16 &&
-		      TEMPLATES_STACK_BYTES <= 128 && offsetof(struct event_ring, head) == 0 &&
-		      offsetof(struct event_ring, lost) == 8 &&
-		      offsetof(struct event_ring, tail) == 64 && sizeof(struct event_ring) == 128 &&
-		      offsetof(struct event_slot, sequence) == 0 &&
-		      offsetof(struct event_slot, ticks) == 8 &&
-		      offsetof(struct event_slot, tid) == 16 &&
-		      offsetof(struct event_slot, point) == 20 &&
-		      offsetof(struct event_slot, frame) == 24 &&
-		      offsetof(struct event_slot, args) == 32 && sizeof(struct rseq_cs) == 32 &&
-		      TEMPLATES_RSEQ_SIGNATURE == 0x53053053,
-	      "the numbers below");
+#include "change/inside/templates_numbers.h"
 
 // clang-format off
-asm(NUMBER(N_AND_NEXT, 4)
-    NUMBER(NEXT, 6)
-    NUMBER(STARTS, 8)
-    NUMBER(SUM_NS, 16)
-    NUMBER(MIN_NS_NOT, 24)
-    NUMBER(MAX_NS, 32)
-    NUMBER(ORPHAN_STARTS, 40)
-    NUMBER(RING_TICKS, 64)
-    NUMBER(RING_SP, 72)
-    NUMBER(BUCKETS, 576)
-    NUMBER(SLOT_BYTES, 4608)
-    NUMBER(ORPHAN_STOPS, 0)
-    NUMBER(COLLISIONS, 8)
-    NUMBER(USED, 64)
-    NUMBER(DEPTH_MASK, 31)
-    NUMBER(WINDOW, 16)
-    NUMBER(ONE_MORE, 0x10001)	/* what to add to N_AND_NEXT for one more open start */
-    NUMBER(SP, 64)		/* distance from rsp in a routine to rsp at the site: see enter */
-    NUMBER(NOW, 8)		/* offset from rsp in a routine of the time that enter_stop saved */
-    NUMBER(STACK_PAGE, 16)
-    NUMBER(NOT_KEYED, 24)
-    NUMBER(WAS_USED, 4)
-    NUMBER(KEY, 8)
-    NUMBER(KEY_TICKS, 16)
-    NUMBER(KEYED_BYTES, 32)
-    NUMBER(BUCKET_LOG2, 9)
-    /* the bits of an entry's offset that say where the entry is in its bucket */
-    NUMBER(IN_BUCKET, 0x1e0)
-    NUMBER(BUCKET_BYTES, 512)
-    NUMBER(PIDS_MASK, 63)
-    NUMBER(KEY_NOW, 24) /* like NOW, in the routines by key, which save two more registers */
-    NUMBER(KEY_BYTES, 10)
-    /* if none of these bits is set in rsp, the code may use the page below */
-    NUMBER(IN_LOW_PART, 0xf80)
-    NUMBER(PAGE_MASK, -4096)
-    NUMBER(SIGSET_BYTES, 8)
-    NUMBER(RING_HEAD, 0)
-    NUMBER(RING_LOST, 8)
-    NUMBER(RING_TAIL, 64)
-    NUMBER(RING_HEAD_BYTES, 128)
-    NUMBER(EVENT_TICKS, 8)
-    NUMBER(EVENT_TID, 16)
-    NUMBER(EVENT_POINT, 20)
-    NUMBER(EVENT_FRAME, 24)
-    /* see KERNEL_CURRENT_STACK in code/runtime_facts.h, and bpf/measure_frames.bpf.h */
-    NUMBER(CURRENT_STACK, 40)
-    NUMBER(STACK_HANDLER, 16)
-    NUMBER(STACK_ID, 48)
-    NUMBER(SYS_GETPID, 39)
-    NUMBER(SYS_RT_SIGPENDING, 127)
-    NUMBER(SYS_TKILL, 200)
-    NUMBER(ESRCH, 3)
-    NUMBER(RSEQ_CS_BYTES, 32)
-    NUMBER(RSEQ_SIGNATURE, 0x53053053)
-    NUMBER(HOLE, 0x11223344)	/* has 32 bits, like the value that replaces it */
-    TEMPLATE_HOLES(NUMBER));
-
 /* Macros that make the labels and the table of holes. */
 asm(".macro template name\n"
     "	.globl templates_\\name\n"
@@ -323,6 +221,23 @@ asm("	template start\n"
     "	call	HOLE + .\n"
     "		hole TO_STOP\n"
 
+    /* ... at a window of a function: r11 is rsp at the entry of the function */
+    "	template frame_start\n"
+    "	lea	HOLE(%rip), %rdi\n"
+    "		hole TO_PAIR\n"
+    "	lea	HOLE(%rsp), %r11\n"
+    "		hole FRAME_OFF\n"
+    "	call	HOLE + .\n"
+    "		hole TO_START\n"
+
+    "	template frame_stop\n"
+    "	lea	HOLE(%rip), %rdi\n"
+    "		hole TO_PAIR\n"
+    "	lea	HOLE(%rsp), %r11\n"
+    "		hole FRAME_OFF\n"
+    "	call	HOLE + .\n"
+    "		hole TO_STOP\n"
+
     /* A pair by key: templates.c writes the code that loads the key into rsi. */
     "	template key_start\n"
     "	lea	HOLE(%rip), %rdi\n"
@@ -360,6 +275,15 @@ asm("	template start\n"
 
     "	template commit\n"
     "	mov	%rcx, (%rdi)\n"
+
+    /* A group of hits: templates.c writes the code that loads the argument into rsi. */
+    "	template group\n"
+    "	lea	HOLE(%rip), %rdi\n"
+    "		hole TO_GROUP\n"
+    "	template group_load\n"
+    "	.skip	KEY_BYTES\n"
+    "	call	HOLE + .\n"
+    "		hole TO_COUNT_GROUP\n"
 
     "	template leave\n"
     "	pop	%rdi\n"				/* drop the time */
@@ -491,11 +415,23 @@ asm(".macro orphan_newest\n"
     ".endm\n");
 
 /*
+ * Set REG to the stack pointer by which starts and stops are matched. If FRAMED, it is in r11:
+ * routines with these names are for windows, where r11 is not in use.
+ */
+asm(".macro sp_to reg, framed\n"
+    "	.if	\\framed\n"
+    "	mov	%r11, \\reg\n"
+    "	.else\n"
+    "	lea	SP(%rsp), \\reg\n"
+    "	.endif\n"
+    ".endm\n");
+
+/*
  * Start the pair whose area is at rdi or, if REJECTED, store a rejected start. Throughout, ecx is
  * the thread's id, rdx the thread's slot, rax the state of the slot before the start, rsi the state
  * after it. Changes rax, rcx, rdx, rsi, rdi.
  */
-asm(".macro start_by_thread rejected\n"
+asm(".macro start_by_thread rejected, framed\n"
     ".Lstart\\@:\n"
     "	mov	%fs:HOLE, %ecx\n"		/* the thread's id */
     "		hole TID\n"
@@ -537,7 +473,7 @@ asm(".macro start_by_thread rejected\n"
     "	incq	STARTS(%rdx)\n"
     "	.endif\n"
     "	mov	%rax, %rsi\n"
-    "	lea	SP(%rsp), %rax\n"
+    "	sp_to	%rax, \\framed\n"
     "	mov	%rax, RING_SP(%rsi)\n"
     "	begin_to_rax \\rejected\n"
     "	mov	%rax, RING_TICKS(%rsi)\n"
@@ -648,46 +584,50 @@ asm(".macro start_by_thread rejected\n"
     ".endm\n"
 
     "	template routine_start\n"
-    "	start_by_thread 0\n"
+    "	start_by_thread 0, 0\n"
     "	template routine_reject\n"
-    "	start_by_thread 1\n");
+    "	start_by_thread 1, 0\n"
+    "	template routine_frame_start\n"
+    "	start_by_thread 0, 1\n"
+    "	template routine_frame_reject\n"
+    "	start_by_thread 1, 1\n");
 
 /*
  * Stop the pair whose area is at rdi. No locks are needed, because a slot with open starts belongs
  * to its thread. Each total changes in one instruction, because a signal handler may change it
  * between two instructions.
  */
-asm("	template routine_stop\n"
+asm(".macro stop_by_thread framed\n"
     "	mov	%fs:HOLE, %ecx\n"		/* the thread's id */
     "		hole TID\n"
     "	mov	%ecx, %eax\n"
     "	slot_at_eax\n"
     "	mov	(%rdx), %rax\n"
     "	cmp	%ecx, %eax\n"
-    "	jne	.Lstop_find\n"
+    "	jne	.Lstop_find\\@\n"
 
-    ".Lstop_found:\n"
+    ".Lstop_found\\@:\n"
     "	mov	%rax, %rsi\n"
     "	shr	$32, %rsi\n" /* esi: n in its lower half, next in its upper half */
     "	test	%si, %si\n"
-    "	jz	.Lstop_find\n"
-    "	lea	SP(%rsp), %rdi\n" /* the routine no longer needs the address of the pair's area */
+    "	jz	.Lstop_find\\@\n"
+    "	sp_to	%rdi, \\framed\n" /* the address of the pair's area is no longer needed */
     "	mov	%esi, %eax\n"
     "	shr	$16, %eax\n"
     "	dec	%eax\n"				/* the place of the newest start */
     "	start_at_eax\n"
     "	cmp	%rdi, RING_SP(%rax)\n"
-    "	jne	.Lother_frame\n"
+    "	jne	.Lother_frame\\@\n"
 
     /* The start at rax belongs to this stop. */
-    ".Lmatched:\n"
+    ".Lmatched\\@:\n"
     "	mov	RING_TICKS(%rax), %rcx\n"
     "	mov	NOW(%rsp), %rax\n"
     "	mov	%rdx, %rsi\n"			/* the slot */
     "	test	%rcx, %rcx\n"
-    "	jz	.Lstop_rejected\n"
+    "	jz	.Lstop_rejected\\@\n"
     "	add_time\n"
-    ".Lstop_rejected:\n"
+    ".Lstop_rejected\\@:\n"
     /*
      * Do this last, because the slot may be free afterwards. Write all 64 bits at once, because the
      * next load reads 64 bits.
@@ -698,66 +638,73 @@ asm("	template routine_stop\n"
     "	ret\n"
 
     /* The newest start is in another frame. Look for an older start with the stack pointer rdi. */
-    ".Lother_frame:\n"
+    ".Lother_frame\\@:\n"
     "	mov	$1, %ecx\n"			/* number of newer starts */
-    ".Lframe_next:\n"
+    ".Lframe_next\\@:\n"
     "	cmp	%cx, %si\n"			/* n */
-    "	jbe	.Lframe_none\n"
+    "	jbe	.Lframe_none\\@\n"
     "	cmp	$DEPTH_MASK, %ecx\n"		/* the ring has no more starts, whatever n is */
-    "	ja	.Lframe_none\n"
+    "	ja	.Lframe_none\\@\n"
     "	mov	%esi, %eax\n"
     "	shr	$16, %eax\n"
     "	dec	%eax\n"
     "	sub	%ecx, %eax\n"
     "	start_at_eax\n"
     "	cmp	%rdi, RING_SP(%rax)\n"
-    "	je	.Lframe_found\n"
+    "	je	.Lframe_found\\@\n"
     "	inc	%ecx\n"
-    "	jmp	.Lframe_next\n"
+    "	jmp	.Lframe_next\\@\n"
 
     /* add the newer starts to the orphans: an exception has skipped their stops */
-    ".Lframe_found:\n"
+    ".Lframe_found\\@:\n"
     "	push	%rax\n"
     "	mov	%ecx, %edi\n"
     "	orphan_newest\n"
     "	pop	%rax\n"
     "	imul	$ONE_MORE, %ecx, %ecx\n"
     "	sub	%ecx, N_AND_NEXT(%rdx)\n"
-    "	jmp	.Lmatched\n"
+    "	jmp	.Lmatched\\@\n"
 
-    ".Lframe_none:\n"				/* another function stops: take the newest */
+    /* Another function stops: take the newest. */
+    ".Lframe_none\\@:\n"
     "	mov	%esi, %eax\n"
     "	shr	$16, %eax\n"
     "	dec	%eax\n"
     "	start_at_eax\n"
-    "	jmp	.Lmatched\n"
+    "	jmp	.Lmatched\\@\n"
 
     /*
      * Look for a slot with an open start. A thread has two slots if a signal handler took one while
      * the thread itself was looking for a slot.
      */
-    ".Lstop_find:\n"
+    ".Lstop_find\\@:\n"
     "	mov	%ecx, %esi\n"
-    ".Lstop_find_next:\n"
+    ".Lstop_find_next\\@:\n"
     "	mov	%esi, %eax\n"
     "	slot_at_eax\n"
     "	mov	(%rdx), %rax\n"
     "	cmp	%ecx, %eax\n"
-    "	jne	.Lstop_not_it\n"
+    "	jne	.Lstop_not_it\\@\n"
     "	ror	$32, %rax\n"
     "	test	%ax, %ax\n"			/* n */
     "	ror	$32, %rax\n" /* ror leaves the zero flag as it is */
-    "	jnz	.Lstop_found\n"
-    ".Lstop_not_it:\n"
-    "	next_in_window .Lstop_find_next\n"
+    "	jnz	.Lstop_found\\@\n"
+    ".Lstop_not_it\\@:\n"
+    "	next_in_window .Lstop_find_next\\@\n"
 
     /*
      * Count the stop in the data that the threads share, because the slot may belong to another
      * thread by now.
      */
-    ".Lorphan:\n"
+    ".Lorphan\\@:\n"
     "	lock incq ORPHAN_STOPS(%rdi)\n"
-    "	ret\n");
+    "	ret\n"
+    ".endm\n"
+
+    "	template routine_stop\n"
+    "	stop_by_thread 0\n"
+    "	template routine_frame_stop\n"
+    "	stop_by_thread 1\n");
 
 /*
  * A pair by key: its area is at rdi, its key is in rsi, see block.h. Until the key was found or
@@ -1074,6 +1021,46 @@ asm("	template routine_fiber_event\n"
     "		hole TRASH_OFF\n"
     "	xor	%ecx, %ecx\n"
     "	jmp	.Levent_fill\n");
+
+/*
+ * Count a hit in the group at rdi, by the value rsi: see groups.h. A value that has no entry gets
+ * the first free one of its bucket, by one atomic exchange. Changes rax, rcx, rdx.
+ */
+asm("	template routine_group\n"
+    "	test	$1, %sil\n"			/* an int is odd, a pointer is even */
+    "	jz	.Lgroup_not_int\n"
+    "	mov	$0x9e3779b97f4a7c15, %rax\n"	/* as for the keys of pairs */
+    "	imul	%rsi, %rax\n"
+    "	shr	$32, %rax\n"
+    "	imul	$HOLE, %rax, %rax\n"
+    "		hole N_GROUP_BUCKETS\n"
+    "	shr	$32, %rax\n"
+    "	shl	$GROUP_BUCKET_LOG2, %eax\n"
+    "	lea	GROUP_BYTES(%rdi,%rax), %rdx\n"
+    "	mov	$GROUP_BUCKET_VALUES, %ecx\n"
+    ".Lgroup_next:\n"
+    "	mov	(%rdx), %rax\n"
+    "	cmp	%rsi, %rax\n"
+    "	je	.Lgroup_found\n"
+    "	test	%rax, %rax\n"
+    "	jnz	.Lgroup_other\n"
+    "	lock cmpxchg %rsi, (%rdx)\n"
+    "	je	.Lgroup_found\n"
+    "	cmp	%rsi, %rax\n"			/* another thread took it, perhaps for this value */
+    "	je	.Lgroup_found\n"
+    ".Lgroup_other:\n"
+    "	add	$GROUP_ENTRY_BYTES, %rdx\n"
+    "	dec	%ecx\n"
+    "	jnz	.Lgroup_next\n"
+    "	lock incq GROUP_OTHERS(%rdi)\n"
+    "	ret\n"
+    ".Lgroup_found:\n"
+    "	lock incq GROUP_HITS(%rdx)\n"
+    "	ret\n"
+    ".Lgroup_not_int:\n"
+    "	lock incq GROUP_NOT_INTS(%rdi)\n"
+    "	template routine_no_group\n"		/* of hits that a filter rejects */
+    "	ret\n");
 
 /*
  * Set the carry flag if the page below the page of rsp is not mapped: the program, and not the

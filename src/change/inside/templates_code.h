@@ -36,7 +36,7 @@
  *	POINT		inside_event.point
  *	ARG_OFF		offset of an argument from the event's slot
  *	TO_RINGS	the first ring
- *	TO_WITHOUT_STACK	rings_shared.without_stack
+ *	TO_WITHOUT_STACK	rings_shared.without_stack, or group.others
  *	RING_HINT	the number of the CPU, or the thread's id, from the FS base
  *	RING_MASK	n_rings - 1
  *	RING_BYTES	rings_stride()
@@ -44,6 +44,10 @@
  *	RING_SLOT_MASK	ring_slots - 1
  *	RING_SLOT_BYTES	slot_bytes
  *	TRASH_OFF	offset of the slot behind the last one, from the ring
+ *	FRAME_OFF	distance from rsp in a trampoline to the frame of the call
+ *	TO_GROUP	a struct group
+ *	TO_COUNT_GROUP	the routine that counts in a group
+ *	N_GROUP_BUCKETS	groups_n_buckets()
  */
 #define TEMPLATE_HOLES(X)                                                                          \
 	X(TO_COUNTER, 0)                                                                           \
@@ -86,7 +90,11 @@
 	X(RING_FULL, 37)                                                                           \
 	X(RING_SLOT_MASK, 38)                                                                      \
 	X(RING_SLOT_BYTES, 39)                                                                     \
-	X(TRASH_OFF, 40)
+	X(TRASH_OFF, 40)                                                                           \
+	X(FRAME_OFF, 41)                                                                           \
+	X(TO_GROUP, 42)                                                                            \
+	X(TO_COUNT_GROUP, 43)                                                                      \
+	X(N_GROUP_BUCKETS, 44)
 
 #define TEMPLATE_HOLE(name, number) HOLE_##name = (number),
 enum { TEMPLATE_HOLES(TEMPLATE_HOLE) N_HOLES };
@@ -115,14 +123,17 @@ extern const uint8_t templates_text[], templates_count[], templates_count_cpu[],
 	templates_window_cpu_sequence_end[], templates_gate[], templates_room[],
 	templates_window_room[], templates_event_room[], templates_window_event_room[],
 	templates_window_gap[], templates_enter[], templates_enter_stop[], templates_start[],
-	templates_stop[], templates_key_start[], templates_key_start_load[], templates_key_stop[],
-	templates_key_stop_load[], templates_event[], templates_event_load[], templates_arg[],
-	templates_arg_load[], templates_commit[], templates_leave[], templates_window_leave[],
-	templates_routine_start[], templates_routine_reject[], templates_routine_stop[],
-	templates_routine_fiber_start[], templates_routine_key_start[],
-	templates_routine_fiber_reject[], templates_routine_key_reject[],
-	templates_routine_fiber_stop[], templates_routine_key_stop[],
-	templates_routine_fiber_event[], templates_routine_event[], templates_routine_room[],
+	templates_stop[], templates_frame_start[], templates_frame_stop[], templates_key_start[],
+	templates_key_start_load[], templates_key_stop[], templates_key_stop_load[],
+	templates_event[], templates_event_load[], templates_arg[], templates_arg_load[],
+	templates_commit[], templates_group[], templates_group_load[], templates_leave[],
+	templates_window_leave[], templates_routine_start[], templates_routine_reject[],
+	templates_routine_frame_start[], templates_routine_frame_reject[], templates_routine_stop[],
+	templates_routine_frame_stop[], templates_routine_fiber_start[],
+	templates_routine_key_start[], templates_routine_fiber_reject[],
+	templates_routine_key_reject[], templates_routine_fiber_stop[],
+	templates_routine_key_stop[], templates_routine_fiber_event[], templates_routine_event[],
+	templates_routine_group[], templates_routine_no_group[], templates_routine_room[],
 	templates_routine_window_room[], templates_end[];
 
 #endif

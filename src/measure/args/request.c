@@ -337,10 +337,13 @@ static bool is_ocaml_function(const struct item *item)
 	return item->kind == ITEM_FUNCTION || item->kind == ITEM_FUNCTION_REGEXP;
 }
 
-/* Return true if ITEM is a function of OCaml or a phase of the collector. */
-static bool can_be_timed_inside(const struct item *item)
+/* Return true if the engine inside can time PAIR: calls, or between probes and functions. */
+static bool can_be_timed_inside(const struct request_pair *pair)
 {
-	return is_ocaml_function(item) || item->kind == ITEM_GC_PHASE;
+	if (request_pair_is_calls(pair))
+		return is_ocaml_function(&pair->start) || pair->start.kind == ITEM_GC_PHASE;
+	return (is_ocaml_function(&pair->start) || !is_code(&pair->start)) &&
+	       (is_ocaml_function(&pair->stop) || !is_code(&pair->stop));
 }
 
 /* Return true if code is printed other than OCaml functions that may write events. */
@@ -357,19 +360,13 @@ static bool prints_code_for_bpf(const struct measure_request *request)
 
 /*
  * Return true if code is measured other than the calls of functions and the lines, which are
- * counted, calls of OCaml functions, which are timed and write events, too, and phases of the
- * collector, which are timed.
+ * counted, and pairs that can be timed inside.
  */
 static bool has_code_for_bpf(const struct measure_request *request)
 {
-	for (size_t i = 0; i < request->n_pairs; i++) {
-		const struct request_pair *pair = &request->pairs[i];
-		const bool is_calls =
-			request_pair_is_calls(pair) && can_be_timed_inside(&pair->start);
-
-		if (!is_calls && (is_code(&pair->start) || is_code(&pair->stop)))
+	for (size_t i = 0; i < request->n_pairs; i++)
+		if (!can_be_timed_inside(&request->pairs[i]))
 			return true;
-	}
 	for (size_t i = 0; i < request->counted.n; i++) {
 		const struct item *item = &request->counted.list[i];
 
@@ -386,14 +383,14 @@ const char *measure_request_needs_bpf(const struct measure_request *request)
 		const char *name;
 	} needs[] = {
 		{ request->hist, "--hist" },
-		{ request->by, "--by" },
+		{ request->by && measure_request_has_pairs(request), "--by with times" },
 		{ request->printed.n && !request->event_bytes, "--print" },
 		{ request->has_slower && !request->event_bytes, "--slower" },
 		{ request->stack_depth, "--stack" },
 		{ request->is_outermost, "--outermost" },
 		{ request->split == OCP_BY_THREAD, "--by-thread" },
 		{ request->children, "--children" },
-		{ has_code_for_bpf(request), "note:, times of c: and pairs of functions or lines" },
+		{ has_code_for_bpf(request), "note:, times of c: and pairs of lines or phases" },
 		{ prints_code_for_bpf(request), "hits of c:, note: and lines" },
 	};
 

@@ -160,7 +160,7 @@ bool measure_request_times_calls(const struct measure_request *request);
 /*
  * Return NULL if the engine `inside` supports all of REQUEST. Otherwise return the first feature in
  * REQUEST that only the BPF engine has: the name of an option, such as "--hist", or prefixes of
- * names: "gc:, line:, note:, times of c: and pairs of functions".
+ * names: "note:, times of c: and pairs of lines or phases".
  */
 const char *measure_request_needs_bpf(const struct measure_request *request);
 /* Return true if calls of functions of C are counted. */

@@ -35,10 +35,4 @@ size_t engine_inside_n_processes(const struct engine *engine);
 /* Return true if PID, a measured process or a child forked from one, counts for ENGINE now. */
 bool engine_inside_counts_in(const struct engine *engine, pid_t pid);
 
-/*
- * Check that the engine can count in PID. The process has N_SITES sites, of which N_UNFIT cannot be
- * counted inside (engine_site.needs_kernel). Returns -ENOTSUP if N_SITES is 0 or N_UNFIT is not 0.
- */
-int inside_process_check(struct ocp_ctx *ctx, pid_t pid, size_t n_sites, size_t n_unfit);
-
 #endif

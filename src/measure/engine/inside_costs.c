@@ -31,7 +31,9 @@ int inside_costs(struct ocp_ctx *ctx, const struct engine_spec *spec, struct ocp
 	for (__u32 i = 0; spec->filter && i < spec->filter->n_ops; i++)
 		n_comparisons += spec->filter->ops[i].kind == FILTER_NUMBER;
 	err = own_cost_measure(ctx,
-			       spec->only_windows ? OWN_COST_COUNTING_WINDOWS : OWN_COST_COUNTING,
+			       spec->by.is_on	    ? OWN_COST_GROUPING
+			       : spec->only_windows ? OWN_COST_COUNTING_WINDOWS
+						    : OWN_COST_COUNTING,
 			       0, n_comparisons, &counting);
 
 	for (size_t i = 0; i < spec->n_roles; i++)

@@ -18,7 +18,7 @@ static int8_t place_in_event(struct inside_event *event, const struct inside_pla
 	return (int8_t)event->n_args++;
 }
 
-/* Give EVENT the keys of the ROLES of POINT, a probe. Return false if one cannot be read. */
+/* Give EVENT the keys of the ROLES of POINT. Return false if one cannot be read. */
 static bool place_keys(const struct site_args *args, const struct engine_role *roles,
 		       struct event_point *point, struct inside_event *event)
 {
@@ -91,7 +91,7 @@ bool event_points_make(const struct engine_site *site, const struct engine_role 
 		point->has_call |= roles[j].is_frame && !roles[j].is_stop && !roles[j].confirms;
 	if (point->has_call)
 		place_call(point, depth, event);
-	if (args && !is_window && !place_keys(args, roles, point, event))
+	if (args && !place_keys(args, roles, point, event))
 		return false;
 	if (args)
 		place_arguments(args, is_window, point, event);
