@@ -268,8 +268,8 @@ static void hit_rcx(uint64_t trampoline, uint64_t value)
 }
 
 /*
- * In each round, all threads hit the same values, which are more than there is room for, each thread
- * in another order, in a group that is empty at first.
+ * In each round, all threads hit the same values, which are more than there is room for, each
+ * thread in another order, in a group that is empty at first.
  */
 enum { N_THREADS = 4, N_ROUNDS = 400, N_VALUES = 80, HITS_OF_VALUE = 200, N_BUCKETS = 4 };
 
