@@ -38,7 +38,10 @@ static int compare(int64_t a, int64_t b)
 	return (a > b) - (a < b);
 }
 
-/* By track, then by beginning; of slices that begin together, the longest first. */
+/*
+ * By track, then by beginning; of slices that begin together, the longest first. The clock has steps
+ * of some nanoseconds, so several events can have the same time.
+ */
 static int compare_picked(const void *a, const void *b)
 {
 	const struct picked *x = a, *y = b;
@@ -48,6 +51,10 @@ static int compare_picked(const void *a, const void *b)
 		order = compare(x->begin_ns, y->begin_ns);
 	if (!order)
 		order = compare(y->end_ns, x->end_ns);
+	if (!order)
+		order = (x->kind != TRACE_SLICE) - (y->kind != TRACE_SLICE);
+	if (!order && x->kind != TRACE_SLICE)
+		return compare((int64_t)x->order, (int64_t)y->order);
 	/* Of two calls with the same times, the one that ended last is the outer one. */
 	return order ? order : compare((int64_t)y->order, (int64_t)x->order);
 }

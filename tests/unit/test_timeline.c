@@ -89,6 +89,22 @@ TEST(calls_with_equal_times)
 	end(&made);
 }
 
+/* Instants with the same time stay in their order, behind slices that begin then. */
+TEST(instants_with_equal_times)
+{
+	struct made made = { 0 };
+
+	begin(&made);
+	for (int i = 0; i < 3; i++)
+		add(&made, TRACE_THREAD, TRACE_INSTANT, 2, 2);
+	add(&made, TRACE_THREAD, TRACE_SLICE, 2, 2);
+	arrange(&made, 0);
+	check_items(&made, "B0@2 I0@2 I0@2 I0@2 E0@2");
+	assert_true(made.timeline.items[2].place < made.timeline.items[3].place);
+	assert_true(made.timeline.items[3].place < made.timeline.items[4].place);
+	end(&made);
+}
+
 /* As calls of two fibres of one thread. */
 TEST(calls_that_overlap)
 {
