@@ -56,7 +56,10 @@ check_pairs_by_key() {
 		flows = sql("select from_thread, from_name, to_thread, to_name, from_args, to_args from flows")
 		assert all(json.loads(flow[-2])["id"] == json.loads(flow[-1])["id"] for flow in flows)
 		(unended,), = sql("select count(*) from unended where name = ?", request)
-		kinds = collections.Counter((a, b, c == main, d) for a, b, c, d, *_ in flows)
+		# Requests that are begun twice can have both starts at one time: the clock has steps of some nanoseconds.
+		twice = set(sql("select from_thread, from_name, to_thread, to_name, from_args, to_args from flows where from_name = to_name and from_ns = to_ns"))
+		assert all(json.loads(flow[-1])["id"] % 10 == 0 for flow in twice), twice
+		kinds = collections.Counter((a, b, c == main, d) for a, b, c, d, *_ in set(flows) - twice)
 		assert kinds == {(None, request, True, "request_start"): pairs + unended, (main, "request_start", False, "request_stop"): pairs}, kinds
 	PY
 }
