@@ -39,8 +39,8 @@ static int compare(int64_t a, int64_t b)
 }
 
 /*
- * By track, then by beginning; of slices that begin together, the longest first. The clock has steps
- * of some nanoseconds, so several events can have the same time.
+ * By track, then by beginning; of slices that begin together, the longest first. The clock has
+ * steps of some nanoseconds, so several events can have the same time.
  */
 static int compare_picked(const void *a, const void *b)
 {
