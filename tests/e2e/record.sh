@@ -3,7 +3,7 @@
 # the books of the programs.
 #
 # needs: fixtures link ocaml
-# ocaml5: test_fibres_that_move test_fibres_in_domains test_children test_pairs_by_thread test_pairs_by_key test_calls test_collector test_story test_what_has_not_ended test_what_has_not_ended_yet
+# ocaml5: test_fibres_that_move test_fibres_in_domains test_children test_pairs_by_thread test_pairs_by_key test_calls test_deep_recursion test_collector test_story test_what_has_not_ended test_what_has_not_ended_yet
 # takes: 50 s
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/target_lib.sh"
@@ -20,6 +20,7 @@ test_pairs_by_key() { check_pairs_by_key; }
 test_flows_of_concurrent_requests() { check_flows_of_concurrent_requests; }
 test_flows_of_keys_that_are_used_again() { check_flows_of_keys_that_are_used_again; }
 test_calls() { check_calls; }
+test_deep_recursion() { check_deep_recursion; }
 test_fibres_that_move() { check_fibres_that_move; }
 test_fibres_in_domains() { check_fibres_in_domains; }
 

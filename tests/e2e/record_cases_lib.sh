@@ -64,6 +64,32 @@ check_pairs_by_key() {
 	PY
 }
 
+# Calls of a function by itself, 10 000 deep, are as many slices, each within the one of its caller.
+check_deep_recursion() {
+	cat >"$TMP/descent.ml" <<-'ML'
+	let[@inline never] rec down n = if n = 0 then 0 else 1 + down (n - 1)
+	let () =
+	  print_endline "ready";
+	  ignore (read_line ());
+	  for _ = 1 to 3 do
+	    print_endline (string_of_int (down 9_999))
+	  done
+	ML
+	(cd "$TMP" && ocamlopt -g descent.ml -o descent) 2>"$TMP/ocamlopt.err" || fail "$(<"$TMP/ocamlopt.err")"
+	start_target "$TMP/descent"
+	await_line ready
+	start_recording -o "$TMP/trace" --time fn:Descent.down --no-waits --hz 0 --json
+	tell go
+	wait "$RECORDING" || fail "status $?: $(<"$TMP/err")"
+	read_trace "$TMP/trace"
+	check_trace <<-'PY'
+		rows = sql("select depth, count(*) from slices where name = 'Descent.down' group by depth order by depth")
+		assert rows == [(depth, 3) for depth in range(10_000)], (len(rows), rows[:3], rows[-3:])
+		pair, = [pair for pair in totals["pairs"] if pair["start"] == "fn:Descent.down"]
+		assert pair["count"] == pair["starts"] == 30_000 and pair["orphan_starts"] == 0, pair
+	PY
+}
+
 # Calls of functions, with recursion, exceptions and tail calls.
 check_calls() {
 	build_timed

@@ -2,7 +2,7 @@
 # `record --engine inside`: events that the process writes itself, against the books of the programs.
 #
 # needs: fixtures link ocaml
-# ocaml5: test_functions_without_arguments test_pairs_by_thread test_pairs_by_key test_pairs_of_functions test_calls test_fibres_that_move test_fibres_in_domains test_collector test_what_has_not_ended test_what_has_not_ended_yet test_nobody test_threads_that_end
+# ocaml5: test_functions_without_arguments test_pairs_by_thread test_pairs_by_key test_pairs_of_functions test_calls test_deep_recursion test_fibres_that_move test_fibres_in_domains test_collector test_what_has_not_ended test_what_has_not_ended_yet test_nobody test_threads_that_end
 # takes: 100 s
 ENGINE=inside
 . "$(dirname "$0")/lib.sh"
@@ -44,6 +44,7 @@ test_pairs_by_key() { check_pairs_by_key; }
 test_flows_of_concurrent_requests() { check_flows_of_concurrent_requests; }
 test_flows_of_keys_that_are_used_again() { check_flows_of_keys_that_are_used_again; }
 test_calls() { check_calls; }
+test_deep_recursion() { check_deep_recursion; }
 
 # Each int is there, however many arguments there are, in whatever places: those that the kernel has recorded of another run.
 test_arguments() {
