@@ -57,7 +57,7 @@ extern uint16_t inside_semaphores[]; /* two halves a probe; the second one is OC
 volatile uint64_t inside_handled[3]; /* runs of each probe's handler */
 
 enum { SHARED, PRIVATE, PLAIN, N_PROBES };
-enum { N_SITES = 3, ROUNDS = 1000, DATA_BYTES = 4096, CODE_BYTES = 4096 };
+enum { N_SITES = 3, ROUNDS = 1000, DATA_BYTES = 4096, CODE_BYTES = 8192 };
 
 static uint8_t *const sites[] = { inside_site_0, inside_site_1, inside_site_2, inside_site_3 };
 
@@ -110,6 +110,8 @@ static void fill_block(struct block *block, uint8_t *code)
 	const size_t first = templates_routines_bytes() + templates_entry_off(1);
 	const size_t room = templates_site_bytes(1, NULL, 0);
 
+	if (first + N_SITES * room > CODE_BYTES)
+		_exit(1);
 	for (size_t i = 0; i < N_SITES; i++) {
 		const bool is_private = i == 2;
 		struct block_site *site = &block->sites[i];
