@@ -175,7 +175,7 @@ print(groups == {-3 * n if n % 2 else n: 2 if n < 30 else 1 for n in range(50)})
 	quit_target
 }
 
-# The tool is killed at its system calls, one after the other: the program goes on, `doctor --fix` restores its code.
+# The tool is killed at its system calls, one after the other: the program continues, and `doctor --fix` restores its code.
 test_kills() {
 	local call tool
 	PROGRAMS=calls "$CALLS/build" "$TMP/built" 2>"$TMP/warnings"

@@ -241,7 +241,7 @@ test_attached_and_detached() {
 	((counted >= CYCLES / 2 && timed >= CYCLES / 2)) || fail "$counted and $timed of $CYCLES"
 }
 
-# The tool is killed at its system calls, one after the other: the program goes on, `doctor --fix` restores its code.
+# The tool is killed at its system calls, one after the other: the program continues, and `doctor --fix` restores its code.
 test_kills() {
 	local call tool
 	build_calls

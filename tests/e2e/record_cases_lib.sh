@@ -247,7 +247,7 @@ check_status_of_program() {
 	status=0
 	record_command 'go 1\n' --print nothing -o "$TMP/trace" -- "$O/tests/ocaml/reborn" || status=$?
 	eq "$status $(<"$TMP/said")" "2 " "the program did not run: $(<"$TMP/err")"
-	# A program that runs longer than it is recorded goes on.
+	# A program that runs longer than its recording continues.
 	mkfifo "$TMP/input"
 	exec 8<>"$TMP/input"
 	"$TOOL" record --budget none "${RECORD_FLAGS[@]}" --print work --for 100ms -o "$TMP/trace" -- "$O/tests/ocaml/reborn" <&8 >"$TMP/said" 2>"$TMP/err" ||

@@ -442,7 +442,7 @@ TEST(keys_are_ints)
 	finish();
 }
 
-/* Whatever the order in which thousands of keys come and go, each start finds its stop. */
+/* Thousands of keys come and go in random order: each start finds its stop. */
 TEST(many_keys_are_open_at_a_time)
 {
 	enum { N = 4000 };
@@ -493,7 +493,7 @@ TEST(calls_are_matched_by_frame)
 	finish();
 }
 
-/* A fibre of OCaml 5 goes on in another thread. */
+/* A fibre of OCaml 5 continues in another thread. */
 TEST(fibres_move_between_threads)
 {
 	begin(16);

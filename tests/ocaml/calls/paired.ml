@@ -14,7 +14,7 @@ let[@inline never] talks n = ignore (Sys.opaque_identity n)
 let[@inline never] leaves n m =
   talks n; talks m; talks (n + m); talks (n * m)
 
-(* An exception skips what leaves; another level goes on. *)
+(* An exception skips the call of `leaves`; the level above continues. *)
 let rec visit us n =
   let before = clock () in
   hit "enters";
