@@ -103,21 +103,32 @@ no_signals() {
 	order 'alarm 0'
 }
 
+# Run bpftrace for SECONDS. It misses a signal that comes while it starts. A killed one can leave events in tracefs.
+trace_for() { # SECONDS ARG...
+	local pid
+	background bpftrace --unsafe "${@:2}" >"$TMP/bpftrace" 2>&1
+	pid=$!
+	(
+		sleep "$1"
+		until has_ended "$pid"; do
+			kill -INT "$pid" 2>/dev/null || :
+			sleep 1
+		done
+	) &
+	BPFTRACES+=("$pid" $!)
+}
+
 # bpftrace's uprobes come, and may be gone before or after the end of counting.
 uprobes() {
-	local exe pid
+	local exe
 	[[ $TARGET != "$CALLED" ]] || return 0
 	exe=$(readlink "/proc/$TARGET/exe")
-	timeout --signal=INT --kill-after=60 "$((RANDOM % 3 + 1))" bpftrace --unsafe -p "$TARGET" \
-		-e "usdt:$exe:ocaml_1:* { @ = count(); }" >"$TMP/bpftrace" 2>&1 &
-	BPFTRACES+=($!)
+	trace_for "$((RANDOM % 3 + 1))" -p "$TARGET" -e "usdt:$exe:ocaml_1:* { @ = count(); }"
 }
 
 # Uprobes on the entries of functions that have a window by then, or get one later.
 uprobes_on_functions() {
-	timeout --signal=INT --kill-after=60 "$((RANDOM % 3 + 1))" bpftrace --unsafe -p "$CALLED" \
-		-e "uprobe:$TMP/built/calls:camlCalls__* { @ = count(); }" >"$TMP/bpftrace" 2>&1 &
-	BPFTRACES+=($!)
+	trace_for "$((RANDOM % 3 + 1))" -p "$CALLED" -e "uprobe:$TMP/built/calls:camlCalls__* { @ = count(); }"
 }
 
 the_tool_is_killed() {
