@@ -177,23 +177,13 @@ print(groups == {-3 * n if n % 2 else n: 2 if n < 30 else 1 for n in range(50)})
 
 # The tool is killed at its system calls, one after the other: the program continues, and `doctor --fix` restores its code.
 test_kills() {
-	local call tool
+	local tool
 	PROGRAMS=calls "$CALLS/build" "$TMP/built" 2>"$TMP/warnings"
 	start_target "$TMP/built/calls" 0 2
 	await_line ready
 	tell go
 	tool=("$TOOL" attach -q --budget none -pid "$TARGET" --count=fn:Calls.fib,fn:Calls.frames --by arg0 --engine inside --for 10ms)
-	list_calls "${tool[@]}"
-	for call in $(spread_calls "${KILLS:-10}"); do
-		kill_if_reached "$call" "${tool[@]}" || continue
-		let_work 1
-		"$TOOL" doctor -pid "$TARGET" --fix >"$TMP/fixed" 2>&1 || fail "at $call: $(<"$TMP/fixed")"
-		holds has_own_code
-	done
-	tell stop
-	quit_target
-	eq "$TARGET_STATUS" 0 "status"
-	check_rounds "$TMP/built/calls"
+	kill_while_calls_are_counted "${KILLS:-10}" "${tool[@]}"
 }
 
 # What a killed tool has left is read without groups, and removed.

@@ -59,3 +59,20 @@ start_counted() { # OUT COMMAND...
 	local MEASURED=(--count="${COUNTED:-fn:.*}")
 	start_measured "$@"
 }
+
+# Kill COMMAND, which counts in the target `calls`, at N of its system calls. The program continues, and `doctor --fix` restores
+# its code. After kills_lib.sh.
+kill_while_calls_are_counted() { # N COMMAND...
+	local call
+	list_calls "${@:2}"
+	for call in $(spread_calls "$1"); do
+		kill_if_reached "$call" "${@:2}" || continue
+		let_work 1
+		"$TOOL" doctor -pid "$TARGET" --fix >"$TMP/fixed" 2>&1 || fail "at $call: $(<"$TMP/fixed")"
+		holds has_own_code
+	done
+	tell stop
+	quit_target
+	eq "$TARGET_STATUS" 0 "status"
+	check_rounds "$TMP/built/calls"
+}

@@ -243,23 +243,13 @@ test_attached_and_detached() {
 
 # The tool is killed at its system calls, one after the other: the program continues, and `doctor --fix` restores its code.
 test_kills() {
-	local call tool
+	local tool
 	build_calls
 	start_calls 0 2
 	tell go
 	tool=("$TOOL" attach -q --budget none -pid "$TARGET" --count='fn:Calls.*,c:calls_hit,c:calls_by_name' "${TIMED[@]}"
 		--engine inside --for 10ms)
-	list_calls "${tool[@]}"
-	for call in $(spread_calls "${KILLS:-12}"); do
-		kill_if_reached "$call" "${tool[@]}" || continue
-		let_work 1
-		"$TOOL" doctor -pid "$TARGET" --fix >"$TMP/fixed" 2>&1 || fail "at $call: $(<"$TMP/fixed")"
-		holds has_own_code
-	done
-	tell stop
-	quit_target
-	eq "$TARGET_STATUS" 0 "status"
-	check_rounds "$TMP/built/calls"
+	kill_while_calls_are_counted "${KILLS:-12}" "${tool[@]}"
 }
 
 # A program of the language suite does the same with all functions counted.

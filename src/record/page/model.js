@@ -88,7 +88,7 @@ export class Trace {
 		}
 	}
 
-	// Return the event that is one step behind EVENT in its request, or with BY = -1 before it; undefined: there is none.
+	// Return the next event of the request of EVENT or, if BY is -1, the previous one. Return undefined at the end of the request.
 	stepFrom(event, by) {
 		const step = (by > 0 ? this.next : this.previous)[event];
 		return step === NOTHING ? undefined : step;
