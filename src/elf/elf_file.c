@@ -462,7 +462,7 @@ static int keep_headers(struct elf_file *elf)
 
 int elf_file_each_section(struct elf_file *elf, elf_section_fn fn, void *data)
 {
-	Elf64_Shdr headers[HEADERS_AT_ONCE];
+	Elf64_Shdr headers[HEADERS_AT_ONCE] = { 0 };
 	int done = keep_headers(elf);
 
 	/* Header 0 does not describe a section. */

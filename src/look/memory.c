@@ -276,7 +276,7 @@ static struct memory_plan *plan_alloc(size_t n)
 	if (!plan)
 		return NULL;
 	plan->spare = malloc((n + 1) * sizeof(*plan->spare));
-	plan->runs = malloc((n + 1) * sizeof(*plan->runs));
+	plan->runs = calloc(n + 1, sizeof(*plan->runs));
 	plan->batches = malloc((n + 1) * sizeof(*plan->batches));
 	plan->buf = malloc(BATCH_BYTES);
 	if (plan->spare && plan->runs && plan->batches && plan->buf)

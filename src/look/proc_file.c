@@ -399,8 +399,8 @@ uint64_t auxv_find(const char *bytes, size_t n_bytes, uint64_t type)
 
 int auxv_read(struct ocp_ctx *ctx, pid_t pid, uint64_t type, uint64_t *value)
 {
-	size_t n_bytes;
-	char *bytes;
+	size_t n_bytes = 0;
+	char *bytes = NULL;
 	int err = proc_memory_file_read(ctx, pid, "auxv", &bytes, &n_bytes);
 
 	*value = 0;

@@ -402,9 +402,9 @@ int profile_make(struct ocp_ctx *ctx, const struct profile_reading *reading,
 
 void profile_free(struct profile *profile)
 {
-	for (size_t i = 0; i < profile->n; i++)
+	for (size_t i = 0; profile->stacks && i < profile->n; i++)
 		free(profile->stacks[i].frames);
-	for (size_t i = 0; i < profile->n_threads; i++)
+	for (size_t i = 0; profile->threads && i < profile->n_threads; i++)
 		free(profile->threads[i]);
 	lock_releases_free(profile->locks);
 	free(profile->threads);

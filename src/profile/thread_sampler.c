@@ -798,11 +798,12 @@ int thread_sampler_read(struct thread_sampler *s, struct profile_reading *readin
 	reading->n_missed = s->n_missed;
 	reading->n_in_calls = s->n_in_calls;
 	reading->n_processes = s->n_processes;
-	if (s->of_waits && reading->samples)
+	if (s->of_waits && reading->samples) {
 		qsort(reading->samples, reading->n, sizeof(*reading->samples),
 		      compare_sample_threads);
-	for (size_t i = 0; s->of_waits && i < s->n_processes; i++)
-		mark_idle(&s->processes[i], reading);
+		for (size_t i = 0; i < s->n_processes; i++)
+			mark_idle(&s->processes[i], reading);
+	}
 	pthread_mutex_unlock(&s->lock);
 	return reading->samples ? 0 : ctx_no_memory(s->ctx);
 }
@@ -953,7 +954,7 @@ void thread_sampler_close(struct thread_sampler *s)
 		close(process->task_fd);
 		memory_close(process->memory);
 	}
-	for (size_t i = 0; i < s->n_counts; i++)
+	for (size_t i = 0; s->counts && i < s->n_counts; i++)
 		free(s->counts[i].stack);
 	stack_reader_close(s->reader);
 	stack_walker_close(s->walker);

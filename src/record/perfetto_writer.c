@@ -443,6 +443,9 @@ static int write_named(struct perfetto_out *out, const struct timeline_item *ite
 		err = write_event_packet(out, item->ns, message, NULL);
 	for (size_t i = 0; i < annotations.n_texts; i++)
 		free(annotations.texts[i]);
+	message->n_category_iids = message->n_debug_annotations = 0;
+	message->category_iids = NULL;
+	message->debug_annotations = NULL;
 	return err;
 }
 

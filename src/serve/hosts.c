@@ -35,6 +35,7 @@ static const struct sockaddr_in6 *ipv6(const struct sockaddr *address)
 
 static unsigned int port_of(const struct sockaddr *address)
 {
+	/* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): all of it is set */
 	return ntohs(address->sa_family == AF_INET6 ? ipv6(address)->sin6_port
 						    : ipv4(address)->sin_port);
 }

@@ -495,7 +495,7 @@ static void count_request(struct profiling *p, const struct ordered_job *job,
 
 	if (job->kind == COUNT_KINDS || reply->status == HTTP_CANCELLED)
 		return;
-	if (reply->status) {
+	if (reply->status || !numbers) {
 		counts->of[job->kind].failed++;
 		return;
 	}

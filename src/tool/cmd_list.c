@@ -115,7 +115,7 @@ static int read_followed_program(struct ocp_ctx *ctx, struct verdicts *verdicts,
 				 struct follow_program *program)
 {
 	char path[PROC_PATH_BYTES], name[PATH_MAX] = "";
-	struct ocp_program *prog;
+	struct ocp_program *prog = NULL;
 	struct runtime runtime;
 	int err;
 
@@ -123,7 +123,7 @@ static int read_followed_program(struct ocp_ctx *ctx, struct verdicts *verdicts,
 	if (readlink(path, name, sizeof(name) - 1) <= 0)
 		snprintf(name, sizeof(name), "%s", path);
 	err = open_program(ctx, verdicts, fd, pid, name, &prog);
-	if (err)
+	if (err || !prog)
 		return err == -ENOMEM ? err : 0;
 	program->n_probes = ocp_program_probe_count(prog);
 	err = runtime_recognise(ctx, prog->elf, &runtime);

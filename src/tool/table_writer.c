@@ -99,7 +99,7 @@ static bool is_hidden(const struct report *report, const struct ocp_hits *row, s
 static struct table_rows take_top_rows(const struct table_view *view, struct weighted_row *all,
 				       size_t n)
 {
-	struct table_rows rows = { .list = calloc(n + 1, sizeof(*rows.list)) };
+	struct table_rows rows = { .list = all ? calloc(n + 1, sizeof(*rows.list)) : NULL };
 
 	if (rows.list && view->order != ORDER_NAME)
 		qsort(all, n, sizeof(*all), compare_weights);

@@ -61,6 +61,7 @@ static int intern(struct unwind_builder *b, const struct walk_rule *rule, uint32
 
 	for (; b->slots[slot]; slot = (slot + 1) % SLOTS) {
 		*number = b->slots[slot] - 1;
+		/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): rules exist */
 		if (memcmp(&t->rules[*number], rule, sizeof(*rule)) == 0)
 			return 0;
 	}

@@ -63,7 +63,7 @@ static int take_window(struct inside *inside, const struct inside_site *from,
 {
 	uint8_t now[WINDOW_MAX_BYTES];
 
-	if (from->n_window < PATCH_JUMP_BYTES || from->n_window > sizeof(now) ||
+	if (!from->window || from->n_window < PATCH_JUMP_BYTES || from->n_window > sizeof(now) ||
 	    from->n_before >= from->n_window)
 		return site_error(inside->ctx, site, -EINVAL, "not a window");
 	if (!memory_copies_get(inside->memory, copies, from->addr, now, from->n_window) ||

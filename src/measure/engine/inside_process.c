@@ -113,6 +113,8 @@ static bool find_key(const struct engine_file *file, const struct engine_site *s
 {
 	if (!role->is_frame)
 		return inside_place_of(&file->args[site->args].args[role->key_arg], place);
+	if (!site->site)
+		return false;
 	*place = (struct inside_place){ .kind = site->site->is_on_ocaml_stack ? INSIDE_FIBER_FRAME
 									      : INSIDE_FRAME,
 					.number = site->site->frame_depth };
