@@ -18,13 +18,6 @@ IN2="container_id=\"$ID2\""
 # As the systemd driver of Kubernetes' cgroups names them.
 POD_CGROUP=kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod${POD//-/_}.slice
 
-# Run the function NAME among processes of our own, since those of other tests are to be left alone.
-among_our_own() { # NAME
-	need_counting
-	need_command unshare curl
-	holds unshare --mount --pid --fork --mount-proc --propagation private bash "$0" --one "$1"
-}
-
 # Mount cgroups, with a place of our own below CGROUPS, and make the image that the containers have in common.
 prepare() {
 	mkdir -p "$TMP/cgroup" "$TMP/image/app" "$TMP/image/lib64" "$TMP/image/lib/x86_64-linux-gnu"

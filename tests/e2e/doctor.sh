@@ -211,14 +211,6 @@ test_a_leaked_tracer_semaphore() {
 	eq "$(read_bytes "$TARGET" $((semaphore - 2)) 2)" ' 01 00' "the tracers' semaphore, left alone"
 }
 
-# Run a function of this script among processes of our own: whoever measures the machine meanwhile, with perf say, is not
-# seen.
-among_our_own() { # FUNCTION
-	need_counting
-	need_command unshare
-	unshare --pid --fork --mount-proc --kill-child bash "$0" --one "$1"
-}
-
 test_gdb_attached() {
 	need_command gdb
 	among_our_own gdb_attached

@@ -49,13 +49,6 @@ doctor() { # STATUS [FLAG...]
 	eq "$status" "$want" "status of doctor $*: $(cat "$TMP/doctor" "$TMP/doctor.err")"
 }
 
-# Run a function of this script among processes of our own: the perf events of others are not seen.
-among_our_own() { # FUNCTION
-	need_counting
-	need_command unshare
-	unshare --pid --fork --mount-proc --kill-child bash "$0" --one "$1"
-}
-
 LEFT_OVER='left by a killed tool, through a defect of the kernel; each hit is a trap'
 
 # `doctor` finds the int3s that LEAVE has left, removes them, and finds nothing more. LEAVE is a function: it leaves int3s

@@ -82,6 +82,13 @@ finds() { # GREP-ARG...
 	[[ $(grep -c "$@") -gt 0 ]]
 }
 
+# Run a function of this script among processes of its own: it sees none of other tests, nor the perf events of others.
+among_our_own() { # FUNCTION
+	need_counting
+	need_command unshare
+	holds unshare --mount --propagation private --pid --fork --mount-proc --kill-child bash "$0" --one "$1"
+}
+
 # Is what the tool says what a program says of itself? A COMPARISON is a function of tests/books. What it returns is in
 # $TMP/compared.
 compare_with_books() { # COMPARISON ARG...
