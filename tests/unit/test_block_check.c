@@ -273,6 +273,25 @@ TEST(counts_are_bounded)
 	}
 }
 
+/* The number of times is that of the pairs, even if all offsets fit another one. */
+TEST(times_are_those_of_the_pairs)
+{
+	const struct block_header good = make_header(1, 1);
+
+	for (int more = -1; more <= 1; more++) {
+		struct block_header header = good;
+		const uint64_t code = header.bytes - header.code_off;
+
+		header.n_times += (uint32_t)more;
+		layout_offsets(&header);
+		header.bytes = header.code_off + code;
+		header.parts[0].code_off = header.code_off;
+		header.parts[1].code_off = header.code_off + header.parts[0].code_bytes;
+		header.parts[1].addr += header.code_off;
+		assert_int_equal(block_check(&header, UINT64_MAX), more ? -EBADMSG : 0);
+	}
+}
+
 TEST(every_field_of_a_site_is_checked)
 {
 	const struct block_header h = make_header(1, 3);

@@ -69,6 +69,7 @@ static void hit(struct code_block *block, uint32_t site, int64_t value)
 struct seen {
 	uint64_t counts[N_VALUES]; /* of the values 0 to N_VALUES - 1 */
 	uint64_t n_values, count, sum_ns, max_ns, min_ns_not, others, not_ints;
+	uint64_t n_not_ints; /* groups */
 };
 
 static void see(void *data, const struct inside_times *times)
@@ -93,6 +94,7 @@ static void see(void *data, const struct inside_times *times)
 		seen->not_ints += n;
 	else
 		seen->n_values++;
+	seen->n_not_ints += !times->is_int && !times->is_others;
 	if (times->is_int && times->value >= 0 && times->value < N_VALUES)
 		seen->counts[times->value] += n;
 }
@@ -178,6 +180,7 @@ TEST(values_that_are_no_ints_are_one_group)
 		const struct seen seen = see_pair(block, pair);
 
 		assert_int_equal(seen.not_ints, 1000);
+		assert_int_equal(seen.n_not_ints, 1);
 		assert_int_equal(seen.n_values + seen.others, 0);
 	}
 	code_block_free(block);
@@ -215,6 +218,7 @@ TEST(rejected_starts_are_in_no_group)
 							  .place = { INSIDE_REGISTER, RBX },
 							  .number = 3 } } };
 	struct code_spec spec = times_spec(16);
+	const struct groups_shared *shared;
 	struct code_block *block;
 	struct seen seen;
 
@@ -228,6 +232,8 @@ TEST(rejected_starts_are_in_no_group)
 	assert_int_equal(seen.n_values, 6);
 	for (int64_t value = 0; value < 10; value++)
 		assert_int_equal(seen.counts[value], value > 3);
+	shared = (void *)(block->block + block->header.groups_off);
+	assert_int_equal(shared->times_used, 6);
 	code_block_free(block);
 }
 
