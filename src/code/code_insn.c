@@ -147,6 +147,59 @@ static struct insn_memo *memo_of(const struct insn_decoder *decoder, const uint8
 	return memo->header == header && memo->n_bytes && memo->n_bytes <= n ? memo : NULL;
 }
 
+/* ---- near branches ------------------------------------------------------------------------- */
+
+static int64_t end_of(const struct insn *insn)
+{
+	return (int64_t)insn->off + insn->n_bytes;
+}
+
+/*
+ * Decode the instruction at BYTES[0..N) if it is a near branch or return without a prefix. Set *AT
+ * to the position of its distance. Return false for other instructions.
+ */
+static bool decode_branch(const uint8_t *bytes, size_t n, uint32_t off, struct insn *insn,
+			  uint8_t *at)
+{
+	int32_t distance;
+
+	*insn = (struct insn){ .off = off, .n_bytes = 5, .kind = INSN_CALL, .reg = INSN_NO_REG };
+	*at = 1;
+	switch (n ? bytes[0] : 0) {
+	case 0xe8:
+		break;
+	case 0xe9:
+		insn->kind = INSN_JMP;
+		break;
+	case 0xeb:
+	case 0x70 ... 0x7f:
+		insn->kind = bytes[0] == 0xeb ? INSN_JMP : INSN_JCC;
+		insn->n_bytes = 2;
+		break;
+	case 0x0f:
+		if (n < 2 || bytes[1] < 0x80 || bytes[1] > 0x8f)
+			return false;
+		insn->kind = INSN_JCC;
+		insn->n_bytes = 6;
+		*at = 2;
+		break;
+	case 0xc3:
+		insn->kind = INSN_RET;
+		insn->n_bytes = 1;
+		return true;
+	default:
+		return false;
+	}
+	if (n < insn->n_bytes)
+		return false;
+	insn->is_emulated = true;
+	distance = (int8_t)bytes[1];
+	if (insn->n_bytes > 2)
+		memcpy(&distance, bytes + *at, sizeof(distance));
+	insn->value = end_of(insn) + distance;
+	return true;
+}
+
 /* ---- operands ------------------------------------------------------------------------------- */
 
 static uint32_t find_written(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
@@ -317,8 +370,15 @@ bool insn_distance(const struct insn_decoder *decoder, const uint8_t *bytes, siz
 		   struct insn_distance *distance)
 {
 	struct insn_facts *facts;
-	struct insn_memo *memo = memo_of(decoder, bytes, n, &facts);
+	struct insn_memo *memo;
+	struct insn branch;
+	uint8_t at;
 
+	if (decode_branch(bytes, n, 0, &branch, &at) && branch.kind != INSN_RET) {
+		*distance = (struct insn_distance){ at, (uint8_t)(branch.n_bytes - at) };
+		return true;
+	}
+	memo = memo_of(decoder, bytes, n, &facts);
 	if (!memo)
 		return find_distance(decoder, bytes, n, distance);
 	if (!(memo->known & KNOWS_DISTANCE))
@@ -469,11 +529,6 @@ static struct modrm modrm_of(const ZydisDecodedInstruction *it)
 		.rm = it->raw.modrm.rm | (unsigned int)it->raw.rex.B << 3,
 		.is_wide = it->operand_width == 64,
 	};
-}
-
-static int64_t end_of(const struct insn *insn)
-{
-	return (int64_t)insn->off + insn->n_bytes;
 }
 
 static void branch(struct insn *insn, const ZydisDecodedInstruction *it, enum insn_kind kind)
@@ -822,52 +877,6 @@ static void remember_insn(const struct insn_decoder *decoder, const uint8_t *byt
 	decoder->memo[memo_index(memo.header)] = memo;
 }
 
-/*
- * Decode the instruction at BYTES[0..N) if it is a near branch or return without a prefix. Set *AT
- * to the position of its distance. Return false for other instructions.
- */
-static bool decode_branch(const uint8_t *bytes, size_t n, uint32_t off, struct insn *insn,
-			  uint8_t *at)
-{
-	int32_t distance;
-
-	*insn = (struct insn){ .off = off, .n_bytes = 5, .kind = INSN_CALL, .reg = INSN_NO_REG };
-	*at = 1;
-	switch (n ? bytes[0] : 0) {
-	case 0xe8:
-		break;
-	case 0xe9:
-		insn->kind = INSN_JMP;
-		break;
-	case 0xeb:
-	case 0x70 ... 0x7f:
-		insn->kind = bytes[0] == 0xeb ? INSN_JMP : INSN_JCC;
-		insn->n_bytes = 2;
-		break;
-	case 0x0f:
-		if (n < 2 || bytes[1] < 0x80 || bytes[1] > 0x8f)
-			return false;
-		insn->kind = INSN_JCC;
-		insn->n_bytes = 6;
-		*at = 2;
-		break;
-	case 0xc3:
-		insn->kind = INSN_RET;
-		insn->n_bytes = 1;
-		return true;
-	default:
-		return false;
-	}
-	if (n < insn->n_bytes)
-		return false;
-	insn->is_emulated = true;
-	distance = (int8_t)bytes[1];
-	if (insn->n_bytes > 2)
-		memcpy(&distance, bytes + *at, sizeof(distance));
-	insn->value = end_of(insn) + distance;
-	return true;
-}
-
 bool insn_decode(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n, uint32_t off,
 		 struct insn *insn)
 {
@@ -1024,8 +1033,13 @@ static enum insn_cost find_cost(const struct insn_decoder *decoder, const uint8_
 enum insn_cost insn_cost(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
 {
 	struct insn_facts *facts;
-	struct insn_memo *memo = memo_of(decoder, bytes, n, &facts);
+	struct insn_memo *memo;
+	struct insn branch;
+	uint8_t at;
 
+	if (decode_branch(bytes, n, 0, &branch, &at))
+		return branch.is_emulated ? INSN_EMULATED : INSN_STEPPED;
+	memo = memo_of(decoder, bytes, n, &facts);
 	if (!memo)
 		return find_cost(decoder, bytes, n);
 	if (!(memo->known & KNOWS_COST))

@@ -219,6 +219,39 @@ TEST(the_memo_keeps_no_values)
 		check(*state, &near[i], ROOM, 0);
 }
 
+/* Where branches have the distance to their target, also those that are decoded without Zydis. */
+TEST(distances_of_branches)
+{
+	static const struct {
+		size_t n;
+		const char *bytes;
+		uint8_t at, n_bytes;
+	} branches[] = {
+		{ 2, "\xeb\xfe", 1, 1 },
+		{ 2, "\x75\x10", 1, 1 },
+		{ 5, "\xe9\x00\x00\x00\x00", 1, 4 },
+		{ 5, "\xe8\x00\x00\x00\x00", 1, 4 },
+		{ 6, "\x0f\x84\x00\x00\x00\x00", 2, 4 },
+		{ 1, "\xc3", 0, 0 },
+		{ 3, "\x48\x89\xc3", 0, 0 },
+		{ 7, "\x48\x8d\x05\x01\x01\x00\x00", 3, 4 },
+	};
+
+	for (size_t i = 0; i < sizeof(branches) / sizeof(*branches); i++) {
+		struct insn_distance distance;
+		uint8_t bytes[ROOM];
+
+		memset(bytes, NOP, sizeof(bytes));
+		memcpy(bytes, branches[i].bytes, branches[i].n);
+		assert_true(insn_distance(*state, bytes, ROOM, &distance));
+		assert_int_equal(distance.at, branches[i].at);
+		assert_int_equal(distance.n_bytes, branches[i].n_bytes);
+		assert_true(insn_distance(*state, bytes, branches[i].n, &distance));
+		if (branches[i].n > 1)
+			assert_false(insn_distance(*state, bytes, branches[i].n - 1, &distance));
+	}
+}
+
 /* What DECODER says of the instruction at BYTES. */
 struct facts {
 	uint32_t written, flags_read, flags_written, cost, at, n_bytes, has_distance, writes_stack;
