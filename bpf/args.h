@@ -287,7 +287,8 @@ _Static_assert(sizeof(struct value_node) == 24, "shared by two compilers");
 /* The kind of a record in the ring buffer. */
 enum record_kind {
 	RECORD_HIT,
-	RECORD_SLOW, /* the record is a struct slow_record (measure_slower.h) */
+	RECORD_SLOW,	   /* the record is a struct slow_record (measure_slower.h) */
+	RECORD_SLOW_SHORT, /* the record is a struct slow_short (measure_slower.h) */
 };
 
 struct hit_record {
@@ -305,5 +306,11 @@ struct hit_record {
 };
 
 _Static_assert(sizeof(struct hit_record) == 3088, "shared by two compilers");
+
+/* The members of struct hit_record before `nodes`, in words of 8 bytes. */
+enum { HIT_HEAD_WORDS = 6 };
+
+_Static_assert(__builtin_offsetof(struct hit_record, nodes) == HIT_HEAD_WORDS * 8,
+	       "nodes follow the head");
 
 #endif

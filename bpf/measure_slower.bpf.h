@@ -117,25 +117,100 @@ static __always_inline void slow_began(struct slow_start *start, __u64 ns)
 }
 
 /*
- * Copy the hit of FROM to TO->start. Copy word by word: for a copy of this size the compiler would
- * otherwise call memcpy(), which BPF lacks.
+ * Copy N words. Copy word by word: for a copy of this size the compiler would otherwise call
+ * memcpy(), which BPF lacks.
  */
-__noinline int slow_copy_start(struct slow_record *to, const struct slow_start *from)
+static __always_inline void copy_words(__u64 *to, const __u64 *from, __u32 n)
 {
-	const __u64 *source;
-	__u64 *words;
-
-	if (!to || !from)
-		return 0;
-	source = (const __u64 *)&from->hit;
-	words = (__u64 *)&to->start;
-	for (__u32 i = 0; i < sizeof(to->start) / sizeof(*words); i++) {
-		__u64 word = source[i];
+	for (__u32 i = 0; i < n; i++) {
+		__u64 word = from[i];
 
 		args_keep(word);
-		words[i] = word;
+		to[i] = word;
 	}
+}
+
+/* Copy the hit of FROM to TO->start. */
+__noinline int slow_copy_start(struct slow_record *to, const struct slow_start *from)
+{
+	if (!to || !from)
+		return 0;
+	copy_words((__u64 *)&to->start, (const __u64 *)&from->hit, sizeof(to->start) / 8);
+	to->start.ts_ns = from->ns;
 	return 0;
+}
+
+/* Copy the hit of FROM, which has at most SLOW_SHORT_NODES nodes and no text, to TO. */
+__noinline int slow_copy_short(struct slow_short *to, const struct slow_start *from)
+{
+	if (!to || !from)
+		return 0;
+	copy_words(to->start, (const __u64 *)&from->hit, HIT_HEAD_WORDS);
+	copy_words((__u64 *)to->nodes, (const __u64 *)from->hit.nodes, sizeof(to->nodes) / 8);
+	((struct hit_record *)to->start)->ts_ns = from->ns;
+	return 0;
+}
+
+/*
+ * Fill in who made the stop, and when. The time must be taken after the reservation: see
+ * engine_bpf_read.c.
+ */
+static __always_inline void slow_record_stop(struct hit_record *stop, __u32 number,
+					     const struct bpf_pidns_info *ids)
+{
+	stop->ts_ns = bpf_ktime_get_ns();
+	stop->pid = ids->tgid;
+	stop->tid = ids->pid;
+	stop->site = number;
+	bpf_get_current_comm(stop->comm, sizeof(stop->comm));
+}
+
+/* See slow_print(). Returns 0 if there is no room for the record. */
+static __always_inline int slow_print_whole(struct pt_regs *regs, __u32 number,
+					    const struct site_args *args,
+					    const struct bpf_pidns_info *ids, __u32 pair, __u64 ns,
+					    const struct slow_start *start)
+{
+	struct slow_record *record = bpf_ringbuf_reserve(&prints, sizeof(*record), 0);
+
+	if (!record)
+		return 0;
+	slow_record_stop(&record->stop, number, ids);
+	slow_record_hit((bpf_user_pt_regs_t *)regs, args, &record->stop);
+	record->stop.kind = RECORD_SLOW;
+	record->ns = ns;
+	record->pair = pair;
+	record->has_start = start != (void *)0;
+	if (start)
+		slow_copy_start(record, start);
+	bpf_ringbuf_submit(record, NO_WAKEUP);
+	return 1;
+}
+
+/* As slow_print_whole(), for a pair that fits in a struct slow_short. */
+static __always_inline int slow_print_short(__u32 number, const struct site_args *args,
+					    const struct bpf_pidns_info *ids, __u32 pair, __u64 ns,
+					    const struct slow_start *start)
+{
+	struct slow_short *record = bpf_ringbuf_reserve(&prints, sizeof(*record), 0);
+	struct hit_record *stop;
+
+	if (!record)
+		return 0;
+	stop = (struct hit_record *)record->stop;
+	slow_record_stop(stop, number, ids);
+	stop->n_args = 0;
+	stop->n_nodes = 0;
+	stop->n_text = 0;
+	stop->n_left_out = (__u16)args->n_left_out;
+	stop->kind = RECORD_SLOW_SHORT;
+	record->ns = ns;
+	record->pair = pair;
+	record->has_start = start != (void *)0;
+	if (start)
+		slow_copy_short(record, start);
+	bpf_ringbuf_submit(record, NO_WAKEUP);
+	return 1;
 }
 
 /*
@@ -147,39 +222,21 @@ static __always_inline void slow_print(struct pt_regs *regs, __u32 number,
 				       const struct bpf_pidns_info *ids, __u32 pair, __u64 ns,
 				       const struct slow_start *start)
 {
+	const int is_short =
+		!args->n &&
+		(!start || (start->hit.n_nodes <= SLOW_SHORT_NODES && !start->hit.n_text));
 	struct measure_losses *lost = our_losses();
-	struct slow_record *record;
 
 	if (!lost)
 		return;
 	add_atomically(&lost->slow, 1);
-	if (config.print_limit && !is_within_limit(bpf_ktime_get_ns())) {
+	if (config.print_limit && !is_within_limit(bpf_ktime_get_ns()))
 		add_atomically(&lost->slow_limited, 1);
-		return;
-	}
-	record = bpf_ringbuf_reserve(&prints, sizeof(*record), 0);
-	if (!record) {
+	else if (!(is_short ? slow_print_short(number, args, ids, pair, ns, start)
+			    : slow_print_whole(regs, number, args, ids, pair, ns, start)))
 		add_atomically(&lost->slow_dropped, 1);
-		return;
-	}
-	if (!start)
+	else if (!start)
 		add_atomically(&lost->slow_unkept, 1);
-	/* The time must be taken after the reservation: see engine_bpf_read.c. */
-	record->stop.ts_ns = bpf_ktime_get_ns();
-	record->stop.pid = ids->tgid;
-	record->stop.tid = ids->pid;
-	record->stop.site = number;
-	slow_record_hit((bpf_user_pt_regs_t *)regs, args, &record->stop);
-	record->stop.kind = RECORD_SLOW;
-	bpf_get_current_comm(record->stop.comm, sizeof(record->stop.comm));
-	record->ns = ns;
-	record->pair = pair;
-	record->has_start = start != (void *)0;
-	if (start) {
-		slow_copy_start(record, start);
-		record->start.ts_ns = start->ns;
-	}
-	bpf_ringbuf_submit(record, NO_WAKEUP);
 }
 
 /*

@@ -3,8 +3,9 @@
  * An int3 is held if a tool still has the uprobe or breakpoint that put it there. To find the
  * holders of int3s, we read /proc/PID/fdinfo of all processes, and list all links of the machine,
  * which requires CAP_SYS_ADMIN. Three kinds of holders do not show where their int3s are:
- * debuggers, perf events without a link, and events of tracefs. If there is such a holder, int3s
- * without a known holder may belong to it, and unheld_int3s.doubt names it.
+ * debuggers, perf events without a link, and events of tracefs at the same offset of some file. If
+ * there is such a holder, int3s without a known holder may belong to it, and unheld_int3s.doubt
+ * names it.
  *
  * To remove an int3, we put a uprobe on it and remove the uprobe. This is safe even if the int3 is
  * held: the kernel counts the users of a uprobe, and restores the byte of the file only when the
@@ -107,23 +108,66 @@ static void doubt_holders(const struct holders *holders, struct unheld_int3s *fo
 	}
 }
 
+static bool is_at_int3(const struct int3s *int3s, uint64_t offset)
+{
+	for (size_t i = 0; i < int3s->n; i++)
+		if (int3s->list[i].offset == offset)
+			return true;
+	return false;
+}
+
 /*
- * Add a doubt to FOUND if tracefs has uprobe events, which no process needs to hold, or if we are
- * not permitted to read the list of these events. If tracefs is not mounted, there are no such
- * events.
+ * Return true if the event of LINE may be at one of INT3S. A line is "p:GROUP/NAME PATH:0xOFFSET",
+ * followed by "(0xREF_CTR_OFFSET)" and arguments if there are any: see trace_uprobe_show() in the
+ * kernel. Compare only the offset, which never changes: PATH may name another file now.
  */
-static void doubt_tracefs(struct unheld_int3s *found)
+static bool event_may_hold(const char *line, const struct int3s *int3s)
+{
+	bool has_offset = false;
+
+	for (const char *at = line; (at = strstr(at, ":0x")) != NULL; at++) {
+		char *end;
+		const uint64_t offset = strtoull(at + 1, &end, 16);
+
+		if (!*end || strchr("\n (", *end)) {
+			has_offset = true;
+			if (is_at_int3(int3s, offset))
+				return true;
+		}
+	}
+	return !has_offset;
+}
+
+/* As event_may_hold(), for all lines of F, the file `uprobe_events` of tracefs. */
+static bool events_may_hold(FILE *f, const struct int3s *int3s)
+{
+	bool may_hold = false;
+	size_t room = 0;
+	char *line = NULL;
+
+	while (!may_hold && getline(&line, &room, f) > 0)
+		may_hold = event_may_hold(line, int3s);
+	free(line);
+	return may_hold || ferror(f);
+}
+
+/*
+ * Add a doubt to FOUND if an event of tracefs, which no process needs to hold, may be at one of
+ * INT3S, or if we are not permitted to read the list of these events. If tracefs is not mounted,
+ * there are no such events.
+ */
+static void doubt_tracefs(const struct int3s *int3s, struct unheld_int3s *found)
 {
 	static const char *const paths[] = { "/sys/kernel/tracing/uprobe_events",
 					     "/sys/kernel/debug/tracing/uprobe_events" };
 
 	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
 		FILE *f = fopen(paths[i], "re");
-		const bool has_events = f && fgetc(f) != EOF;
+		const bool may_hold = f ? events_may_hold(f, int3s) : errno == EACCES;
 
 		if (f)
 			fclose(f);
-		if (has_events || (!f && errno == EACCES)) {
+		if (may_hold) {
 			add_doubt(found, "events of tracefs (uprobe_events)");
 			return;
 		}
@@ -155,12 +199,12 @@ static int keep_unheld(struct ocp_process *proc, struct int3s *int3s, struct unh
 		err = look_at_all_links(proc, &holders, found);
 	if (!err) {
 		doubt_holders(&holders, found);
-		doubt_tracefs(found);
 		holders_known(&holders, is_known);
 		for (size_t i = 0; i < int3s->n; i++)
 			if (!is_known[i])
 				int3s->list[n++] = int3s->list[i];
 		int3s->n = n;
+		doubt_tracefs(int3s, found);
 	}
 	holders_free(&holders);
 	free(places);

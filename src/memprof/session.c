@@ -91,11 +91,14 @@ static bool is_of(struct ocp_ctx *ctx, pid_t pid, const struct memprof_signpost 
 	       (uint32_t)(status.ns_pid ? status.ns_pid : pid) == post->pid;
 }
 
+/* Say that PID runs no program, or a program without the library. */
 static int say_not_linked(struct ocp_ctx *ctx, pid_t pid)
 {
-	const int err = ctx_error(ctx, -ENODATA, "pid %d: is not linked with ocaml-probes.memprof",
-				  (int)pid);
+	int err;
 
+	if (!proc_has_memory(pid))
+		return proc_why_no_access(ctx, pid, ESRCH);
+	err = ctx_error(ctx, -ENODATA, "pid %d: is not linked with ocaml-probes.memprof", (int)pid);
 	ctx_hint(ctx, "`ocaml-probes profile --alloc -pid %d` needs no library", (int)pid);
 	return err;
 }

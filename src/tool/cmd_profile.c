@@ -17,6 +17,7 @@
 
 #include "base/ctx.h"
 #include "cli/cli.h"
+#include "look/proc_file.h"
 #include "measure/calibrate.h"
 #include "measure/meter.h"
 #include "process/process_kind.h"
@@ -484,6 +485,20 @@ static int find_profiled_processes(struct options *options)
 	return code;
 }
 
+/*
+ * Return 0 if PID executes a program, otherwise a negative errno with a message. If only the main
+ * thread has exited, the other threads can be sampled.
+ */
+static int need_program(struct ocp_ctx *ctx, pid_t pid)
+{
+	struct proc_status status;
+	const int err = proc_status_read(ctx, pid, &status);
+
+	if (err || status.threads > 1 || proc_has_memory(pid))
+		return err;
+	return proc_why_no_access(ctx, pid, ESRCH);
+}
+
 /* Add the processes. Processes of --exe start and end at any time; skip one that has just ended. */
 static int add_listed_processes(struct profile_session *s)
 {
@@ -492,8 +507,10 @@ static int add_listed_processes(struct profile_session *s)
 
 	for (size_t i = 0; i < options->n_pids; i++) {
 		const pid_t pid = options->pids[i];
-		const int err = profiler_add_process(s->profiler, pid);
+		int err = need_program(options->ctx, pid);
 
+		if (!err)
+			err = profiler_add_process(s->profiler, pid);
 		if (err && (!options->exe || (err != -ESRCH && err != -ENOENT)))
 			return err;
 		if (!err)

@@ -198,6 +198,7 @@ test_traced_by_somebody_else() {
 }
 
 test_what_cannot_be_attached() {
+	local command
 	check_error 5 "no such process" attach -pid 4194304 -enable a
 	check_error 5 "kernel thread" attach -pid 2 -enable a
 	check_error 2 "not a process id" attach -pid 0 -enable a
@@ -206,6 +207,10 @@ test_what_cannot_be_attached() {
 	check_error 2 "given twice" attach -pid 1 -pid 1 -enable a
 	start_zombie true
 	check_error 5 "zombie" attach -pid "$ZOMBIE" -enable a
+	for command in profile "profile --off-cpu" "profile --engine ptrace" memprof gc record\ -o\ x report; do
+		# shellcheck disable=SC2086 # a command and its flag
+		check_error 5 "^ocaml-probes: pid $ZOMBIE \\(true\\): has ended \\(a zombie\\)" $command -pid "$ZOMBIE"
+	done
 	eq "$("$TOOL" info -pid $$ 2>"$TMP/said" || :)" "" "info of a program without probes"
 	matches "$(<"$TMP/said")" "^ocaml-probes: pid $$ .*: not an OCaml program"
 }

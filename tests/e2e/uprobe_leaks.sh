@@ -100,6 +100,34 @@ doctor_keeps_breakpoints() {
 	kill %?gdb
 }
 
+# An event of tracefs shows no process that holds it. It may hold an int3 at its own offset, and no other.
+test_doctor_and_events_of_tracefs() {
+	local offsets
+	[[ -e /sys/kernel/tracing/uprobe_events ]] || mount -t tracefs none /sys/kernel/tracing
+	start_many
+	mapfile -t offsets < <(cut -d' ' -f1 "$TMP/sites")
+	write_int3s 1,3
+	trap remove_event EXIT
+	add_event "${offsets[3]}"
+	doctor 1
+	eq "$(<"$TMP/doctor")" "3 int3s in the code, 3 at sites of probes, belong to no link of a uprobe ($LEFT_OVER)"
+	remove_event
+	add_event "${offsets[2]} a=%ax"
+	doctor 0
+	eq "$(tail -n 1 "$TMP/doctor")" "note: 3 int3s in the code, 3 at sites of probes, belong to no link of a uprobe \
+(left by a killed tool, or of: events of tracefs (uprobe_events); --fix removes those that nobody holds)"
+	doctor 0 --fix
+	eq "$(memory_of "$TARGET")" "$BEFORE" "text and semaphores"
+}
+
+# The events of tracefs are those of the machine: the name is of this test.
+add_event() { # OFFSET [ARGUMENT]
+	EVENT=ocaml_probes/at_$(stat -c %i "$TMP")
+	echo "p:$EVENT $TMP/many:0x$1" >>/sys/kernel/tracing/uprobe_events
+}
+
+remove_event() { echo "-:$EVENT" >>/sys/kernel/tracing/uprobe_events; }
+
 # The doctor says what it lacks, and does not assert what it cannot know.
 test_doctor_without_capabilities() {
 	need_counting

@@ -278,13 +278,15 @@ TEST(verdicts_at_windows_are_those_of_the_kernel)
 /* The largest filter, and the deepest one, fit. */
 TEST(large_filters_work)
 {
-	char wide[1024] = "arg0 == 1", deep[1024] = "";
+	char wide[1024] = "arg0 == 1", deep[64];
+	size_t n = strlen(wide);
 
 	for (int i = 0; i < 15; i++)
-		strcat(wide, i % 2 ? " && arg1 > 1099511627776" : " || arg5 != 1099511627776");
-	for (int i = 0; i < 31; i++)
-		strcat(deep, "!");
-	strcat(deep, "(arg2 > 5)");
+		n += (size_t)snprintf(wide + n, sizeof(wide) - n, "%s",
+				      i % 2 ? " && arg1 > 1099511627776"
+					    : " || arg5 != 1099511627776");
+	memset(deep, '!', 31);
+	snprintf(deep + 31, sizeof(deep) - 31, "(arg2 > 5)");
 	srand(32);
 	t.ctx = ocp_ctx_new();
 	for (int i = 0; i < 4; i++) {

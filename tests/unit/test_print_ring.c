@@ -189,6 +189,73 @@ TEST(slow_pairs_are_checked)
 	tear_down(&ring);
 }
 
+/* A slow pair in the short form, sound but for what the caller writes into it. */
+static struct slow_short *put_short(struct ring *ring, uint32_t number, size_t n)
+{
+	struct place *place = reserve(ring, number);
+	struct slow_short *slow = (void *)&place->record;
+	struct hit_record *stop = (void *)slow->stop, *start = (void *)slow->start;
+
+	memset(slow, 0, sizeof(*slow));
+	stop->site = number;
+	stop->kind = RECORD_SLOW_SHORT;
+	slow->ns = 1000 + number;
+	slow->has_start = 1;
+	start->site = 100 + number;
+	start->n_args = start->n_nodes = SLOW_SHORT_NODES;
+	for (int i = 0; i < SLOW_SHORT_NODES; i++)
+		slow->nodes[i] = (struct value_node){ .kind = NODE_INT, .value = (uint64_t)i };
+	place->header = (uint32_t)n;
+	*ring->producer += n - sizeof(place->record);
+	stamp(place);
+	return slow;
+}
+
+static void check_whole_form(void *data, const struct hit_record *record,
+			     const struct stored_stack *stack)
+{
+	const struct slow_record *slow = (const void *)record;
+	size_t *n = data;
+
+	assert_null(stack);
+	assert_int_equal(record->kind, RECORD_SLOW);
+	assert_int_equal(record->n_nodes, 0);
+	assert_int_equal(slow->ns, 1000 + record->site);
+	(*n)++;
+	if (!slow->has_start)
+		return;
+	assert_int_equal(slow->start.site, 100 + record->site);
+	assert_int_equal(slow->start.n_args, SLOW_SHORT_NODES);
+	for (unsigned int i = 0; i < SLOW_SHORT_NODES; i++)
+		assert_int_equal(slow->start.nodes[i].value, i);
+}
+
+/* A short record is passed on in its whole form, and only if all that it says has room in it. */
+TEST(short_slow_pairs)
+{
+	static struct ring ring;
+	struct slow_short *slow;
+	size_t n = 0;
+
+	set_up(&ring);
+	put_short(&ring, 0, sizeof(*slow));
+	slow = put_short(&ring, 1, sizeof(*slow));
+	slow->has_start = 0;
+	slow = put_short(&ring, 2, sizeof(*slow));
+	((struct hit_record *)(void *)slow->start)->n_nodes = SLOW_SHORT_NODES + 1;
+	slow = put_short(&ring, 3, sizeof(*slow));
+	((struct hit_record *)(void *)slow->start)->n_text = 1;
+	slow = put_short(&ring, 4, sizeof(*slow));
+	((struct hit_record *)(void *)slow->stop)->n_nodes = 1;
+	put_short(&ring, 5, sizeof(*slow) - 8);
+	slow = put_short(&ring, 6, sizeof(*slow));
+	slow->nodes[0].kind = NODE_KINDS;
+	put_short(&ring, 7, sizeof(*slow));
+	assert_int_equal(print_ring_take(ring.reader, true, check_whole_form, &n), 0);
+	assert_int_equal(n, 3);
+	tear_down(&ring);
+}
+
 /* What a writer does next: take a place, the time, or finish. */
 static void step(struct ring *ring, struct place **place, bool *is_stamped, uint32_t *n)
 {

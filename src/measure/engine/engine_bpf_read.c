@@ -346,6 +346,7 @@ struct print_ring {
 	uint64_t seen_ns;
 	struct found_record *batch;
 	size_t n;
+	struct slow_record whole; /* see whole_form() */
 };
 
 int print_ring_open(int map_fd, size_t bytes, unsigned int depth, struct print_ring **out)
@@ -441,9 +442,42 @@ static unsigned long find_end(const struct print_ring *ring, unsigned long produ
 /* Return true if the N bytes of RECORD are enough for its kind. */
 static bool is_whole(const struct print_ring *ring, const struct hit_record *record, size_t n)
 {
-	if (n < ring->record_bytes)
+	if (n < sizeof(struct slow_short))
 		return false;
-	return record->kind != RECORD_SLOW || n >= sizeof(struct slow_record);
+	switch (record->kind) {
+	case RECORD_SLOW_SHORT:
+		return true;
+	case RECORD_SLOW:
+		return n >= sizeof(struct slow_record);
+	default:
+		return n >= ring->record_bytes;
+	}
+}
+
+/*
+ * Return RECORD, or the whole form of a short record. The whole form is valid until the next call.
+ * Returns NULL if a short record has more arguments than it has room for.
+ */
+static const struct hit_record *whole_form(struct print_ring *ring, const struct hit_record *record)
+{
+	const size_t head = HIT_HEAD_WORDS * sizeof(uint64_t);
+	struct slow_record *whole = &ring->whole;
+	const struct slow_short *slow;
+
+	if (record->kind != RECORD_SLOW_SHORT)
+		return record;
+	slow = (const struct slow_short *)(const void *)record;
+	memcpy(&whole->stop, slow->stop, head);
+	memcpy(&whole->start, slow->start, head);
+	memcpy(whole->start.nodes, slow->nodes, sizeof(slow->nodes));
+	whole->stop.kind = RECORD_SLOW;
+	whole->ns = slow->ns;
+	whole->pair = slow->pair;
+	whole->has_start = slow->has_start;
+	if (whole->stop.n_nodes ||
+	    (whole->has_start && (whole->start.n_nodes > SLOW_SHORT_NODES || whole->start.n_text)))
+		return NULL;
+	return &whole->stop;
 }
 
 /*
@@ -532,10 +566,12 @@ int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void 
 		return err;
 	if (ring->n)
 		qsort(ring->batch, ring->n, sizeof(*ring->batch), compare_times);
-	for (size_t i = 0; i < ring->n; i++)
-		if (is_valid(ring->batch[i].record))
-			fn(data, ring->batch[i].record,
-			   stack_of_record(ring, ring->batch[i].record, &stack));
+	for (size_t i = 0; i < ring->n; i++) {
+		const struct hit_record *record = whole_form(ring, ring->batch[i].record);
+
+		if (record && is_valid(record))
+			fn(data, record, stack_of_record(ring, record, &stack));
+	}
 	ring->mark = produced;
 	ring->mark_ns = now_ns;
 	ring->seen = end;
