@@ -5,12 +5,12 @@
  * operand, the full mode finds out whether rsp is written.
  *
  * Near branches without a prefix and returns are decoded without Zydis: they are frequent, and the
- * bytes that determine them are few. For other instructions, a memo avoids most calls of Zydis. Prefixes, opcode, ModRM and SIB byte determine all of an
- * instruction except its displacement and its immediates. If these four parts fit into the first
- * four bytes of the instruction, the memo stores the result of Zydis under these four bytes. Nine
- * in ten instructions of a program begin with the same four bytes as an earlier one. What else these
- * parts determine, such as the flags that the instruction writes, is stored when somebody asks for
- * it.
+ * bytes that determine them are few. For other instructions, a memo avoids most calls of Zydis.
+ * Prefixes, opcode, ModRM and SIB byte determine all of an instruction except its displacement and
+ * its immediates. If these four parts fit into the first four bytes of the instruction, the memo
+ * stores the result of Zydis under these four bytes. Nine in ten instructions of a program begin
+ * with the same four bytes as an earlier one. What else these parts determine, such as the flags
+ * that the instruction writes, is stored when somebody asks for it.
  */
 #include "code/code_insn.h"
 
@@ -193,9 +193,11 @@ static bool decode_branch(const uint8_t *bytes, size_t n, uint32_t off, struct i
 	if (n < insn->n_bytes)
 		return false;
 	insn->is_emulated = true;
-	distance = (int8_t)bytes[1];
-	if (insn->n_bytes > 2)
-		memcpy(&distance, bytes + *at, sizeof(distance));
+	if (insn->n_bytes == 2) {
+		insn->value = end_of(insn) + (int8_t)bytes[1];
+		return true;
+	}
+	memcpy(&distance, bytes + *at, sizeof(distance));
 	insn->value = end_of(insn) + distance;
 	return true;
 }

@@ -748,8 +748,8 @@ static bool has_wrapped(const struct chosen *list, size_t first, size_t end,
  * Set *IS to true if function I is a wrapper, else to false. Flambda gives some functions a wrapper
  * of the same name, which calls the function with the parts of a tuple, or with only the arguments
  * that are used. So a call of the wrapper is counted at the wrapped function, and the wrapper needs
- * no site. The wrapped function has a greater stamp than its wrapper. The functions with the indices
- * from FIRST to END - 1 belong to the same probe as function I.
+ * no site. The wrapped function has a greater stamp than its wrapper. The functions with the
+ * indices from FIRST to END - 1 belong to the same probe as function I.
  */
 static int is_wrapper(struct code_finder *f, size_t first, size_t end, size_t i, bool *is)
 {
