@@ -4,10 +4,13 @@
  * which determine the kind of nearly all instructions. Where the raw parts may name rsp as an
  * operand, the full mode finds out whether rsp is written.
  *
- * A memo avoids most calls of Zydis. Prefixes, opcode, ModRM and SIB byte determine all of an
- * instruction except its displacement and its immediates. If these four parts fit into the first
- * four bytes of the instruction, the memo stores the result of Zydis under these four bytes. Nine
- * in ten instructions of a program begin with the same four bytes as an earlier one.
+ * Near branches without a prefix and returns are decoded without Zydis: they are frequent, and the
+ * bytes that determine them are few. For other instructions, a memo avoids most calls of Zydis.
+ * Prefixes, opcode, ModRM and SIB byte determine all of an instruction except its displacement and
+ * its immediates. If these four parts fit into the first four bytes of the instruction, the memo
+ * stores the result of Zydis under these four bytes. Nine in ten instructions of a program begin
+ * with the same four bytes as an earlier one. What else these parts determine, such as the flags
+ * that the instruction writes, is stored when somebody asks for it.
  */
 #include "code/code_insn.h"
 
@@ -15,16 +18,39 @@
 #include <string.h>
 #include <Zydis/Register.h>
 
-enum { HEADER_BYTES = 4, MEMO_BITS = 13, MEMO_SIZE = 1 << MEMO_BITS, GENERAL_REGISTERS = 16 };
+enum { HEADER_BYTES = 4, MEMO_BITS = 14, MEMO_SIZE = 1 << MEMO_BITS, GENERAL_REGISTERS = 16 };
 
+/* The memo of an instruction. It is small, so that the whole memo stays in the cache of the CPU. */
 struct insn_memo {
 	uint32_t header;
-	struct insn insn; /* n_bytes 0: this memo is empty */
+	int32_t value;	 /* as in struct insn, unless distance_bytes is set */
+	uint8_t n_bytes; /* 0: this memo is empty */
+	uint8_t kind, reg;
+	bool is_emulated;
 	/*
 	 * If `value` is an address that the instruction stores as a distance from its end: the
 	 * position and the size of the field with this distance. Otherwise the size is 0.
 	 */
 	uint8_t distance_at, distance_bytes;
+	uint8_t known; /* a set of enum known: what insn_facts has of the instruction */
+};
+
+enum known {
+	KNOWS_FLAGS = 1,
+	KNOWS_DISTANCE = 2,
+	KNOWS_WRITTEN = 4,
+	KNOWS_WRITES_STACK = 8,
+	KNOWS_COST = 16,
+};
+
+/* More of the instruction in the memo with the same index. */
+struct insn_facts {
+	struct insn_flags flags;
+	uint32_t written;
+	struct insn_distance distance;
+	bool has_distance; /* what insn_distance() returned */
+	bool writes_stack;
+	uint8_t cost; /* enum insn_cost */
 };
 
 /* The mod, reg and rm fields of the ModRM byte, with the bits of the REX prefix. */
@@ -36,8 +62,11 @@ struct modrm {
 bool insn_decoder_init(struct insn_decoder *decoder)
 {
 	decoder->memo = calloc(MEMO_SIZE, sizeof(*decoder->memo));
-	if (!decoder->memo)
+	decoder->facts = calloc(MEMO_SIZE, sizeof(*decoder->facts));
+	if (!decoder->memo || !decoder->facts) {
+		insn_decoder_free(decoder);
 		return false;
+	}
 	ZydisDecoderInit(&decoder->quick, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
 	decoder->full = decoder->quick;
 	ZydisDecoderEnableMode(&decoder->quick, ZYDIS_DECODER_MODE_MINIMAL, ZYAN_TRUE);
@@ -47,6 +76,7 @@ bool insn_decoder_init(struct insn_decoder *decoder)
 void insn_decoder_free(struct insn_decoder *decoder)
 {
 	free(decoder->memo);
+	free(decoder->facts);
 }
 
 static bool decode_quick(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
@@ -54,8 +84,6 @@ static bool decode_quick(const struct insn_decoder *decoder, const uint8_t *byte
 {
 	return ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder->quick, NULL, bytes, n, it));
 }
-
-/* ---- operands ------------------------------------------------------------------------------- */
 
 struct full_insn {
 	ZydisDecodedInstruction insn;
@@ -92,7 +120,91 @@ static bool is_wide_register(const ZydisDecodedOperand *operand, unsigned int *r
 	return true;
 }
 
-uint32_t insn_written(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
+/* ---- the memo ------------------------------------------------------------------------------- */
+
+static size_t memo_index(uint32_t header)
+{
+	return (header * 0x9e3779b1u) >> (32 - MEMO_BITS);
+}
+
+/*
+ * Return the memo of the instruction at BYTES[0..N), and set *FACTS to its facts. NULL: there is
+ * none.
+ */
+static struct insn_memo *memo_of(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
+				 struct insn_facts **facts)
+{
+	struct insn_memo *memo;
+	uint32_t header;
+	size_t i;
+
+	if (n < HEADER_BYTES)
+		return NULL;
+	memcpy(&header, bytes, sizeof(header));
+	i = memo_index(header);
+	memo = &decoder->memo[i];
+	*facts = &decoder->facts[i];
+	return memo->header == header && memo->n_bytes && memo->n_bytes <= n ? memo : NULL;
+}
+
+/* ---- near branches ------------------------------------------------------------------------- */
+
+static int64_t end_of(const struct insn *insn)
+{
+	return (int64_t)insn->off + insn->n_bytes;
+}
+
+/*
+ * Decode the instruction at BYTES[0..N) if it is a near branch or return without a prefix. Set *AT
+ * to the position of its distance. Return false for other instructions.
+ */
+static bool decode_branch(const uint8_t *bytes, size_t n, uint32_t off, struct insn *insn,
+			  uint8_t *at)
+{
+	int32_t distance;
+
+	*insn = (struct insn){ .off = off, .n_bytes = 5, .kind = INSN_CALL, .reg = INSN_NO_REG };
+	*at = 1;
+	switch (n ? bytes[0] : 0) {
+	case 0xe8:
+		break;
+	case 0xe9:
+		insn->kind = INSN_JMP;
+		break;
+	case 0xeb:
+	case 0x70 ... 0x7f:
+		insn->kind = bytes[0] == 0xeb ? INSN_JMP : INSN_JCC;
+		insn->n_bytes = 2;
+		break;
+	case 0x0f:
+		if (n < 2 || bytes[1] < 0x80 || bytes[1] > 0x8f)
+			return false;
+		insn->kind = INSN_JCC;
+		insn->n_bytes = 6;
+		*at = 2;
+		break;
+	case 0xc3:
+		insn->kind = INSN_RET;
+		insn->n_bytes = 1;
+		return true;
+	default:
+		return false;
+	}
+	if (n < insn->n_bytes)
+		return false;
+	insn->is_emulated = true;
+	if (insn->n_bytes == 2) {
+		insn->value = end_of(insn) + (int8_t)bytes[1];
+		return true;
+	}
+	memcpy(&distance, bytes + *at, sizeof(distance));
+	insn->value = end_of(insn) + distance;
+	return true;
+}
+
+/* ---- operands ------------------------------------------------------------------------------- */
+
+static uint32_t find_written(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
 {
 	struct full_insn it;
 	uint32_t written = 0;
@@ -107,6 +219,19 @@ uint32_t insn_written(const struct insn_decoder *decoder, const uint8_t *bytes, 
 				written |= 1U << reg;
 	}
 	return written;
+}
+
+uint32_t insn_written(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
+{
+	struct insn_facts *facts;
+	struct insn_memo *memo = memo_of(decoder, bytes, n, &facts);
+
+	if (!memo)
+		return find_written(decoder, bytes, n);
+	if (!(memo->known & KNOWS_WRITTEN))
+		facts->written = find_written(decoder, bytes, n);
+	memo->known |= KNOWS_WRITTEN;
+	return facts->written;
 }
 
 bool insn_writes(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
@@ -157,7 +282,7 @@ bool insn_stores(const struct insn_decoder *decoder, const uint8_t *bytes, size_
 	return false;
 }
 
-bool insn_writes_stack(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
+static bool find_writes_stack(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
 {
 	struct full_insn it;
 
@@ -170,6 +295,19 @@ bool insn_writes_stack(const struct insn_decoder *decoder, const uint8_t *bytes,
 	return false;
 }
 
+bool insn_writes_stack(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
+{
+	struct insn_facts *facts;
+	struct insn_memo *memo = memo_of(decoder, bytes, n, &facts);
+
+	if (!memo)
+		return find_writes_stack(decoder, bytes, n);
+	if (!(memo->known & KNOWS_WRITES_STACK))
+		facts->writes_stack = find_writes_stack(decoder, bytes, n);
+	memo->known |= KNOWS_WRITES_STACK;
+	return facts->writes_stack;
+}
+
 /* Instructions of these categories write their flags whatever their operands are. */
 static bool always_writes_flags(const ZydisDecodedInstruction *it)
 {
@@ -177,7 +315,8 @@ static bool always_writes_flags(const ZydisDecodedInstruction *it)
 	       it->meta.category == ZYDIS_CATEGORY_LOGICAL;
 }
 
-struct insn_flags insn_flags(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
+static struct insn_flags find_flags(const struct insn_decoder *decoder, const uint8_t *bytes,
+				    size_t n)
 {
 	struct insn_flags flags = { .read = INSN_STATUS_FLAGS };
 	struct full_insn it;
@@ -195,8 +334,21 @@ struct insn_flags insn_flags(const struct insn_decoder *decoder, const uint8_t *
 	return flags;
 }
 
-bool insn_distance(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
-		   struct insn_distance *distance)
+struct insn_flags insn_flags(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
+{
+	struct insn_facts *facts;
+	struct insn_memo *memo = memo_of(decoder, bytes, n, &facts);
+
+	if (!memo)
+		return find_flags(decoder, bytes, n);
+	if (!(memo->known & KNOWS_FLAGS))
+		facts->flags = find_flags(decoder, bytes, n);
+	memo->known |= KNOWS_FLAGS;
+	return facts->flags;
+}
+
+static bool find_distance(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
+			  struct insn_distance *distance)
 {
 	struct full_insn it;
 
@@ -214,6 +366,28 @@ bool insn_distance(const struct insn_decoder *decoder, const uint8_t *bytes, siz
 		*distance = (struct insn_distance){ it.insn.raw.disp.offset,
 						    it.insn.raw.disp.size / 8 };
 	return true;
+}
+
+bool insn_distance(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
+		   struct insn_distance *distance)
+{
+	struct insn_facts *facts;
+	struct insn_memo *memo;
+	struct insn branch;
+	uint8_t at;
+
+	if (decode_branch(bytes, n, 0, &branch, &at) && branch.kind != INSN_RET) {
+		*distance = (struct insn_distance){ at, (uint8_t)(branch.n_bytes - at) };
+		return true;
+	}
+	memo = memo_of(decoder, bytes, n, &facts);
+	if (!memo)
+		return find_distance(decoder, bytes, n, distance);
+	if (!(memo->known & KNOWS_DISTANCE))
+		facts->has_distance = find_distance(decoder, bytes, n, &facts->distance);
+	memo->known |= KNOWS_DISTANCE;
+	*distance = facts->distance;
+	return facts->has_distance;
 }
 
 bool insn_reads_rsp(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
@@ -357,11 +531,6 @@ static struct modrm modrm_of(const ZydisDecodedInstruction *it)
 		.rm = it->raw.modrm.rm | (unsigned int)it->raw.rex.B << 3,
 		.is_wide = it->operand_width == 64,
 	};
-}
-
-static int64_t end_of(const struct insn *insn)
-{
-	return (int64_t)insn->off + insn->n_bytes;
 }
 
 static void branch(struct insn *insn, const ZydisDecodedInstruction *it, enum insn_kind kind)
@@ -637,30 +806,29 @@ static bool is_ambiguous(const ZydisDecodedInstruction *it)
 	return false;
 }
 
-/* ---- the memo ------------------------------------------------------------------------------- */
-
-static struct insn_memo *memo_of(const struct insn_decoder *decoder, uint32_t header)
-{
-	return &decoder->memo[(header * 0x9e3779b1u) >> (32 - MEMO_BITS)];
-}
+/* ---- recalled instructions ------------------------------------------------------------------ */
 
 /*
- * Decode the instruction at BYTES[0..N) from the memo; N is HEADER_BYTES or more. Return false if
- * the memo has no result for these bytes.
+ * Decode the instruction at BYTES[0..N) from the memo. Return false if the memo has no result for
+ * these bytes.
  */
 static bool recall_insn(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
 			uint32_t off, struct insn *insn)
 {
-	const struct insn_memo *memo;
-	uint32_t header;
+	struct insn_facts *facts;
+	const struct insn_memo *memo = memo_of(decoder, bytes, n, &facts);
 	int32_t near;
 
-	memcpy(&header, bytes, sizeof(header));
-	memo = memo_of(decoder, header);
-	if (memo->header != header || memo->insn.n_bytes == 0 || memo->insn.n_bytes > n)
+	if (!memo)
 		return false;
-	*insn = memo->insn;
-	insn->off = off;
+	*insn = (struct insn){
+		.off = off,
+		.n_bytes = memo->n_bytes,
+		.kind = memo->kind,
+		.reg = memo->reg,
+		.is_emulated = memo->is_emulated,
+		.value = memo->value,
+	};
 	if (memo->distance_bytes == 1) {
 		insn->value = end_of(insn) + (int8_t)bytes[memo->distance_at];
 	} else if (memo->distance_bytes == 4) {
@@ -674,7 +842,13 @@ static bool recall_insn(const struct insn_decoder *decoder, const uint8_t *bytes
 static void remember_insn(const struct insn_decoder *decoder, const uint8_t *bytes,
 			  const ZydisDecodedInstruction *it, const struct insn *insn)
 {
-	struct insn_memo memo = { .insn = *insn };
+	struct insn_memo memo = {
+		.value = (int32_t)insn->value,
+		.n_bytes = insn->n_bytes,
+		.kind = insn->kind,
+		.reg = insn->reg,
+		.is_emulated = insn->is_emulated,
+	};
 
 	if (it->encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY ||
 	    it->raw.modrm.offset >= HEADER_BYTES || it->raw.sib.offset >= HEADER_BYTES ||
@@ -702,7 +876,7 @@ static void remember_insn(const struct insn_decoder *decoder, const uint8_t *byt
 	if (memo.distance_bytes == 2)
 		return;
 	memcpy(&memo.header, bytes, sizeof(memo.header));
-	*memo_of(decoder, memo.header) = memo;
+	decoder->memo[memo_index(memo.header)] = memo;
 }
 
 bool insn_decode(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n, uint32_t off,
@@ -710,8 +884,11 @@ bool insn_decode(const struct insn_decoder *decoder, const uint8_t *bytes, size_
 {
 	ZydisDecodedInstruction it;
 	bool is_known = false;
+	uint8_t at;
 
-	if (n >= HEADER_BYTES && recall_insn(decoder, bytes, n, off, insn))
+	if (decode_branch(bytes, n, off, insn, &at))
+		return true;
+	if (recall_insn(decoder, bytes, n, off, insn))
 		return true;
 	if (!decode_quick(decoder, bytes, n, &it) || is_ambiguous(&it))
 		return false;
@@ -846,13 +1023,31 @@ static bool is_refused(const ZydisDecodedInstruction *it)
 	}
 }
 
-enum insn_cost insn_cost(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
+static enum insn_cost find_cost(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
 {
 	ZydisDecodedInstruction it;
 
 	if (!decode_quick(decoder, bytes, n, &it) || is_ambiguous(&it) || is_refused(&it))
 		return INSN_REFUSED;
 	return is_emulated(bytes, it.length) ? INSN_EMULATED : INSN_STEPPED;
+}
+
+enum insn_cost insn_cost(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
+{
+	struct insn_facts *facts;
+	struct insn_memo *memo;
+	struct insn branch;
+	uint8_t at;
+
+	if (decode_branch(bytes, n, 0, &branch, &at))
+		return branch.is_emulated ? INSN_EMULATED : INSN_STEPPED;
+	memo = memo_of(decoder, bytes, n, &facts);
+	if (!memo)
+		return find_cost(decoder, bytes, n);
+	if (!(memo->known & KNOWS_COST))
+		facts->cost = (uint8_t)find_cost(decoder, bytes, n);
+	memo->known |= KNOWS_COST;
+	return facts->cost;
 }
 
 bool insn_repeats(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)

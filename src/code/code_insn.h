@@ -53,11 +53,13 @@ struct insn {
 };
 
 struct insn_memo;
+struct insn_facts;
 
 struct insn_decoder {
 	ZydisDecoder quick;	/* lengths and raw parts */
 	ZydisDecoder full;	/* lengths, raw parts and operands */
 	struct insn_memo *memo; /* see code_insn.c */
+	struct insn_facts *facts;
 };
 
 /* Returns false if there is no memory. */

@@ -156,7 +156,7 @@ int meter_check_filter_inside(const struct ocp_meter *meter)
 	return err;
 }
 
-/* Check that the engine `inside` can group the hits of SITE. */
+/* Check that the engine `inside` can group the hits of SITE and the times that begin there. */
 static int check_groups_at(const struct ocp_meter *meter, const struct measured_site *site)
 {
 	const struct arg_requests *requests = &meter->arg_requests;
@@ -196,9 +196,10 @@ int meter_check_groups_inside(const struct ocp_meter *meter)
 			   i < meter->table.n_sites;
 	     i++) {
 		const struct measured_site *site = &meter->table.sites[i];
+		const struct measured_probe *probe = &meter->table.probes[site->probe_index];
 
 		if (site->file != NO_FILE && site->counts &&
-		    meter->table.probes[site->probe_index].is_grouped)
+		    (probe->is_grouped || arg_requests_group_pairs(&meter->arg_requests, probe)))
 			err = check_groups_at(meter, site);
 	}
 	return err;

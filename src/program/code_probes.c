@@ -730,30 +730,46 @@ static int add_chosen(struct code_finder *f, const struct chosen *chosen, uint32
 	return err || !why ? err : refuse_chosen(f, chosen, why);
 }
 
+/* Return true if the function of LIST[FIRST..END) that FUNCTION can wrap is at VA. */
+static bool has_wrapped(const struct chosen *list, size_t first, size_t end,
+			const struct function *function, uint64_t va)
+{
+	for (size_t j = first; j < end; j++) {
+		const struct function *other = list[j].function;
+
+		if (other && other->va == va && other->stamp > function->stamp &&
+		    strcmp(other->full_name, function->full_name) == 0)
+			return true;
+	}
+	return false;
+}
+
 /*
  * Set *IS to true if function I is a wrapper, else to false. Flambda gives some functions a wrapper
  * of the same name, which calls the function with the parts of a tuple, or with only the arguments
  * that are used. So a call of the wrapper is counted at the wrapped function, and the wrapper needs
- * no site. The wrapped function has a greater stamp than its wrapper. FIRST is the index of the
- * first function of the probe to which function I belongs.
+ * no site. The wrapped function has a greater stamp than its wrapper. The functions with the
+ * indices from FIRST to END - 1 belong to the same probe as function I.
  */
-static int is_wrapper(struct code_finder *f, size_t first, size_t i, bool *is)
+static int is_wrapper(struct code_finder *f, size_t first, size_t end, size_t i, bool *is)
 {
 	const struct chosen *list = f->code->chosen;
 	const struct function *function = list[i].function;
-	size_t end = i + 1;
+	bool may_wrap = false;
+	size_t at = 0;
 	uint64_t va;
 	int err;
 
 	*is = false;
-	while (end < f->code->n_chosen && strcmp(list[end].name, list[i].name) == 0)
-		end++;
 	if (end - first < 2 || !function || !functions_are_of_flambda(f->code->functions))
 		return 0;
+	/* Decode the function only if this can matter: a program has thousands of functions. */
+	while (!may_wrap && code_sites_next_jump(&f->sites, function, &at, &va))
+		may_wrap = has_wrapped(list, first, end, function, va);
+	if (!may_wrap)
+		return 0;
 	err = code_sites_only_jump(&f->sites, function, &va);
-	for (size_t j = first; !err && va && j < end; j++)
-		*is |= list[j].function->va == va && list[j].function->stamp > function->stamp &&
-		       strcmp(list[j].function->full_name, function->full_name) == 0;
+	*is = !err && va && has_wrapped(list, first, end, function, va);
 	return err;
 }
 
@@ -774,12 +790,23 @@ static void drop_sites(struct code_finder *f, const struct probe *probe)
 		free(f->sites.sites[--f->sites.n].window);
 }
 
+/* Return the index behind the last element of CODE->chosen that has the name of element FIRST. */
+static size_t end_of_name(const struct code_probes *code, size_t first)
+{
+	const struct chosen *list = code->chosen;
+	size_t end = first + 1;
+
+	while (end < code->n_chosen && strcmp(list[end].name, list[first].name) == 0)
+		end++;
+	return end;
+}
+
 /* Add the probes and their sites. CHOSEN is sorted by the names of the probes. */
 static int add_code_probes(struct code_finder *f)
 {
 	struct code_probes *code = f->code;
 	bool skips, is_left_out = false;
-	size_t first = 0;
+	size_t first = 0, end = 0;
 	int err = 0;
 
 	code->probes = calloc(code->n_chosen + 1, sizeof(*code->probes));
@@ -789,15 +816,16 @@ static int add_code_probes(struct code_finder *f)
 		const struct chosen *chosen = &code->chosen[i];
 		struct probe *probe;
 
-		if (!i || strcmp(chosen->name, chosen[-1].name) != 0) {
+		if (i == end) {
 			drop_empty(code);
 			first = i;
+			end = end_of_name(code, first);
 			is_left_out = false;
 			code->probes[code->n_probes++] =
 				(struct probe){ .name = chosen->name, .first_site = f->sites.n };
 		}
 		probe = &code->probes[code->n_probes - 1];
-		err = is_wrapper(f, first, i, &skips);
+		err = is_wrapper(f, first, end, i, &skips);
 		if (!err && !skips && !is_left_out) {
 			const size_t n_left_out = f->n_left_out;
 

@@ -624,6 +624,40 @@ int code_sites_sharing(struct code_sites *sites, const struct functions *all,
 	return err;
 }
 
+/*
+ * Return true if the bytes at offset I of CODE could be a jump, and set *TO to where it would lead.
+ */
+static bool may_be_jump(const struct code_bytes *code, size_t i, uint64_t *to)
+{
+	enum { JMP = 0xe9, SHORT_JMP = 0xeb };
+	int32_t distance;
+
+	if (code->bytes[i] == SHORT_JMP && i + 2 <= code->n) {
+		*to = code->va + i + 2 + (uint64_t)(int64_t)(int8_t)code->bytes[i + 1];
+		return true;
+	}
+	if (code->bytes[i] != JMP || i + 1 + sizeof(distance) > code->n)
+		return false;
+	memcpy(&distance, code->bytes + i + 1, sizeof(distance));
+	*to = code->va + i + 1 + sizeof(distance) + (uint64_t)(int64_t)distance;
+	return true;
+}
+
+bool code_sites_next_jump(struct code_sites *sites, const struct function *function, size_t *at,
+			  uint64_t *to)
+{
+	struct code_bytes code;
+
+	if (code_file_function(sites->file, function->va, function->bytes, &code) != 0)
+		return false;
+	for (; *at < code.n; ++*at)
+		if (may_be_jump(&code, *at, to) && *to - code.va >= code.n) {
+			++*at;
+			return true;
+		}
+	return false;
+}
+
 int code_sites_only_jump(struct code_sites *sites, const struct function *function, uint64_t *va)
 {
 	struct code_function decoded = { 0 };

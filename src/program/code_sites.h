@@ -80,6 +80,14 @@ int code_sites_sharing(struct code_sites *sites, const struct functions *all,
 int code_sites_only_jump(struct code_sites *sites, const struct function *function, uint64_t *va);
 
 /*
+ * Find the first bytes of FUNCTION, at offset *AT or behind it, that could be a jump to other code:
+ * set *TO to this code, and *AT to the offset from which to search for the next one. The bytes are
+ * not decoded: they may be in the middle of an instruction. Return false if there are none.
+ */
+bool code_sites_next_jump(struct code_sites *sites, const struct function *function, size_t *at,
+			  uint64_t *to);
+
+/*
  * Append the sites of the phase at PLACE, for which gc_phase_check() must have returned 0. *WHY: as
  * for code_sites_add_function().
  */

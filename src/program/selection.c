@@ -148,7 +148,9 @@ static struct selected *find_file_lines(const struct selection *selection, const
 	char *file;
 	int line;
 
-	if (item_kind_of_name(name) != ITEM_LINE)
+	/* The names of other kinds need not be parsed: there are many. */
+	if (strncmp(name, ITEM_LINE_PREFIX, strlen(ITEM_LINE_PREFIX)) != 0 ||
+	    item_kind_of_name(name) != ITEM_LINE)
 		return NULL;
 	file = strndup(name, item_line_file(name, &line));
 	found = file ? find_named(selection, file) : NULL;
@@ -175,10 +177,11 @@ bool selection_takes(struct selection *selection, const char *name)
 {
 	struct selected *found = find_named(selection, name),
 			*lines = find_file_lines(selection, name);
-	const bool is_probe = !item_is_code(name);
-	const enum item_kind kind = regexp_kind_for(name);
-	bool takes = (selection->all && is_probe) || found || lines;
+	bool takes = (selection->all && !item_is_code(name)) || found || lines;
+	enum item_kind kind = ITEM_PROBE_REGEXP;
 
+	if (selection->n_regexps)
+		kind = regexp_kind_for(name);
 	if (found)
 		found->was_used = true;
 	if (lines)

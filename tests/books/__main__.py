@@ -13,7 +13,7 @@ import said  # noqa: E402
 MODULES = {
     "counts": "that calls lines engines",
     "pairs": "pairs function_pairs intervals times times_of_a_pattern slow slow_calls pauses",
-    "values": "by calls_by function_groups same_groups most_groups named floats",
+    "values": "by calls_by call_groups function_groups function_times same_groups same_times most_groups named floats",
     "stacks": "stacks shares",
     "names": "demangled",
     "frames": "tables backtraces line_numbers",

@@ -31,17 +31,44 @@ def grouped(what, groups, count, expected):
     same(what, in_order({g.get("value", "others"): g[count] for g in groups}), in_order(expected))
 
 
-def calls_by(folder, program):
-    """calls_by FOLDER BOOKS: what `attach --by` wrote to FOLDER/out.*, of tests/ocaml/calls/slow_calls.ml."""
+def read_calls(program):
+    """What tests/ocaml/calls/slow_calls.ml says of its calls: {FUNCTION: {NUMBER: (ns within, ns around)}}."""
     books = {}
     for name, number, within, around in found(program, r"one (\S+) (\d+) \d+ within_ns=(\d+) around_ns=(\d+)"):
         books.setdefault(name, {})[int(number)] = (int(within), int(around))
-    for name in "works", "yields":
-        groups = total(f"{folder}/out.{name}")["groups"]
+    return books
+
+
+def check_call_groups(name, path, books):
+    """PATH is what `attach --time fn:Slow_calls.NAME --by` wrote."""
+    t = total(path)
+    groups, n = t["groups"], len(books["works"])
+    if name == "escapes":
+        grouped(name, groups, "count", {-1: n})
+        same("escapes: those that exceptions ended", t["pairs"][0]["orphan_starts"] + t["pairs"][0]["open"], 3 * n)
+    elif name == "digs":
+        same("digs: number of groups and calls", [len(groups), sum(g["count"] for g in groups)],
+             [4097, len(books["digs"])])
+        same("digs: sum", sum(g["sum_ns"] for g in groups), t["pairs"][0]["sum_ns"])
+    else:
         grouped(name, groups, "count", {number: 1 for number in books[name]})
         for g in groups:
             within, around = books[name][g["value"]]
             between(f"{name} {g['value']}: ns", within, g["sum_ns"], around)
+    return len(groups)
+
+
+def call_groups(name, totals, program):
+    """call_groups NAME TOTALS BOOKS: what `attach --time fn:Slow_calls.NAME --by` says of the calls of slow_calls.ml."""
+    same("engine", total(totals)["engine"], "inside")
+    return check_call_groups(name, totals, read_calls(program))
+
+
+def calls_by(folder, program):
+    """calls_by FOLDER BOOKS: what `attach --by` wrote to FOLDER/out.*, of tests/ocaml/calls/slow_calls.ml."""
+    books = read_calls(program)
+    for name in "works", "yields", "escapes", "digs":
+        check_call_groups(name, f"{folder}/out.{name}", books)
     groups = total(f"{folder}/out.nests")["groups"]
     outermost = sorted(books["nests"])[::5]
     grouped("nests", groups, "count", {f"call {number}": 5 for number in outermost})
@@ -49,13 +76,6 @@ def calls_by(folder, program):
         its = [books["nests"][int(g["value"].removeprefix("call ")) + i] for i in range(5)]
         between(f"nests {g['value']}: ns", sum(within for within, _ in its), g["sum_ns"], sum(around for _, around in its))
     n = len(books["works"])
-    t = total(f"{folder}/out.escapes")
-    grouped("escapes", t["groups"], "count", {-1: n})
-    same("escapes: those that exceptions ended", t["pairs"][0]["orphan_starts"] + t["pairs"][0]["open"], 3 * n)
-    t = total(f"{folder}/out.digs")
-    same("digs: number of groups and calls", [len(t["groups"]), sum(g["count"] for g in t["groups"])],
-         [4097, len(books["digs"])])
-    same("digs: sum", sum(g["sum_ns"] for g in t["groups"]), t["pairs"][0]["sum_ns"])
     groups = total(f"{folder}/out.counts")["groups"]
     for name, expected in ("escapes", {-1: n, 0: n, 1: n, 2: n}), ("nests", {i: n for i in range(5)}):
         grouped(f"counts of {name}", [g for g in groups if g["name"] == f"fn:Slow_calls.{name}"], "hits", expected)
@@ -92,6 +112,52 @@ def same_groups(inside, bpf, names, n):
         same(f"hits of {name}", sum(hits for key, hits in parts[0].items() if key[0] == name), int(n))
     same("engines", [total(path)["engine"] for path in (inside, bpf)], ["inside", "bpf"])
     return len(parts[0])
+
+
+PAIR_COUNTS = "count", "starts", "orphan_starts", "orphan_stops", "open", "map_full", "not_keyed"
+
+
+def groups_of_pair(t, pair):
+    return [g for g in t["groups"] if (g.get("start"), g.get("stop")) == (pair["start"], pair["stop"])]
+
+
+def same_times(inside, bpf, *counts):
+    """same_times INSIDE BPF COUNT...: of each pair, both engines have the same numbers and groups, and as many groups as
+    COUNT says; the groups have what the pair has."""
+    for path in inside, bpf:
+        t = total(path)
+        for pair in t["pairs"]:
+            groups = groups_of_pair(t, pair)
+            for member, of in ("count", sum), ("sum_ns", sum), ("min_ns", min), ("max_ns", max):
+                same(f"{path}, {pair['start']}: {member}", of(g[member] for g in groups), pair[member])
+            for g in groups:
+                between(f"{path}: p50 of {g}", g["min_ns"], g["p50_ns"], g["p99_ns"])
+                between(f"{path}: p99 of {g}", g["mean_ns"] if g["count"] == 1 else 0, g["p99_ns"], g["max_ns"])
+    parts = [[({k: pair[k] for k in PAIR_COUNTS}, {str(g.get("value", "others")): g["count"] for g in groups_of_pair(t, pair)})
+              for pair in t["pairs"]] for t in (total(inside), total(bpf))]
+    same("pairs", parts[0], parts[1])
+    same("groups", [len(groups) for _, groups in parts[0]], [int(n) for n in counts])
+    same("groups of hits", [(g["value"], g["hits"]) for g in total(inside)["groups"] if "hits" in g],
+         [(g["value"], g["hits"]) for g in total(bpf)["groups"] if "hits" in g])
+    same("engines", [total(path)["engine"] for path in (inside, bpf)], ["inside", "bpf"])
+
+
+def function_times(engine, totals, program):
+    """function_times ENGINE TOTALS BOOKS: the times that `attach --time --by arg0` has of the functions of
+    tests/ocaml/calls/grouped.ml from which no exception is raised."""
+    t = total(totals)
+    books = collections.defaultdict(dict)
+    for name, value, n in found(program, r"value (\S+) (\S+) (\d+)"):
+        books[name][None if value == "?" else int(value)] = int(n)
+    for pair in t["pairs"]:
+        name = pair["start"].removeprefix("fn:Grouped.").split(":")[0]
+        groups = groups_of_pair(t, pair)
+        grouped(name, groups, "count", books[name])
+        same(f"{name}: sum", sum(g["sum_ns"] for g in groups), pair["sum_ns"])
+        same(f"{name}: why", {g["why"] for g in groups if "why" in g},
+             {"not an int" if engine == "inside" else "neither a number nor a string"} if None in books[name] else set())
+    same("engine", t["engine"], engine)
+    return len(t["pairs"])
 
 
 def most_groups(totals, name, n, least, most):

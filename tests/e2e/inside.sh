@@ -511,7 +511,6 @@ test_wrong_use() {
 		# shellcheck disable=SC2086 # an option and its value
 		check_error 2 "--engine inside excludes ${what%% *}" attach -pid "$TARGET" --count=in_loop --engine inside $what
 	done
-	check_error 2 'excludes --by with times' attach -pid "$TARGET" --time in_loop,alpha --engine inside --by arg0
 	check_error 2 'excludes --slower' attach -pid "$TARGET" --time in_loop,alpha --engine inside --slower 1ms
 	check_error 2 'excludes --keep with --by-process' attach -pid "$TARGET" --count --by-process --engine inside --keep x
 	check_error 2 'excludes note:' attach -pid "$TARGET" --count=note:a:b --engine inside

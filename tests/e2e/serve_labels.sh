@@ -337,8 +337,6 @@ test_messages() {
 	check_error 2 "^ocaml-probes: $TMP/config:2: targets\[0\]: 'by_limit' requires 'by'$" serve --config "$TMP/config"
 	sed -i '3s/.*/"by_label": "x" } ] }/' "$TMP/config"
 	check_error 2 "^ocaml-probes: $TMP/config:2: targets\[0\]: 'by_label' requires 'by'$" serve --config "$TMP/config"
-	sed -i '3s/.*/"by": "route", "time": [["request_started", "request_done"]], "engine": "inside" } ] }/' "$TMP/config"
-	check_error 2 "^ocaml-probes: $TMP/config:2: targets\[0\]: the engine 'inside' excludes by with times$" serve --config "$TMP/config"
 	sed -i '3s/.*/"by": "route", "time": ["gc:minor"] } ] }/' "$TMP/config"
 	check_error 2 "^ocaml-probes: $TMP/config:2: targets\[0\]: 'by' needs arguments; c:, gc:, line: and note: have no arguments$" \
 		serve --config "$TMP/config"

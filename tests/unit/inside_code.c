@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "change/inside/blocks.h"
+#include "change/inside/groups.h"
 #include "change/inside/layout.h"
 #include "change/inside/totals.h"
 #include "inside_code.h"
@@ -173,6 +174,7 @@ static void lay_out(struct block_header *header, const struct code_spec *spec)
 		.n_sites = spec->n_sites,
 		.n_pairs = spec->n_pairs,
 		.n_groups = spec->n_groups,
+		.n_times = spec->groups_times ? groups_n_times(spec->n_pairs) : 0,
 		.n_shards = spec->n_shards,
 		.n_threads = spec->n_threads,
 		.depth = spec->depth,

@@ -14,6 +14,7 @@ enum { CODE_MAX_SITES = 8 };
 struct code_spec {
 	uint32_t n_sites, n_pairs, n_groups, n_shards, n_threads, depth;
 	uint32_t n_rings, ring_slots, slot_bytes;
+	bool groups_times;
 	uint64_t ns_per_tick;
 	/* The id of the thread is in code_fake_tid, and not the C library's. */
 	bool fakes_tids;

@@ -21,7 +21,7 @@ enum { N_SITES = 5, N_META = 77, NEAR = 0x400000, FAR = 0x50000000 };
 
 /*
  * A header as the tool writes it: two parts, with N_PAIRS pairs and N_SHARDS shards; with one pair,
- * groups, with two pairs, rings, too.
+ * groups of hits and times, with two pairs, rings, too.
  */
 static struct block_header make_header(size_t n_pairs, uint32_t n_shards)
 {
@@ -34,6 +34,7 @@ static struct block_header make_header(size_t n_pairs, uint32_t n_shards)
 					  .n_sites = N_SITES,
 					  .n_pairs = n_pairs,
 					  .n_groups = n_pairs == 1 ? 3 : 0,
+					  .groups_times = n_pairs == 1,
 					  .depth = n_pairs ? 4 : 0,
 					  .max_threads = 8,
 					  .event_bytes = n_pairs == 2 ? 1 << 20 : 0,
@@ -66,6 +67,11 @@ static struct block_site make_site(const struct block_header *h, size_t i)
 	};
 }
 
+static void add_count(void *data, const struct inside_times *times)
+{
+	*(uint64_t *)data += times->count;
+}
+
 /* Sum up all that readers take, so that nothing is left out. */
 static uint64_t read_all(const struct block_header *h, const uint8_t *block)
 {
@@ -93,6 +99,8 @@ static uint64_t read_all(const struct block_header *h, const uint8_t *block)
 		groups_read(h, block, i, &group);
 		sum += group.n + group.others;
 		free(group.values);
+		if (h->n_times)
+			groups_read_times(h, block, i, 0, add_count, &sum);
 	}
 	for (uint64_t i = 0; i < h->meta_bytes; i++)
 		sum += block[h->meta_off + i];
@@ -152,6 +160,7 @@ static const struct {
 	FIELD(n_sites, false),
 	FIELD(n_pairs, false),
 	FIELD(n_groups, false),
+	FIELD(n_times, false),
 	FIELD(n_shards, false),
 	FIELD(n_threads, false),
 	FIELD(depth, true),
@@ -261,6 +270,25 @@ TEST(counts_are_bounded)
 		bad.parts[0].code_off = bad.code_off;
 		bad.parts[1].code_off = bad.code_off + bad.parts[0].code_bytes;
 		assert_int_equal(block_check(&bad, UINT64_MAX), -EBADMSG);
+	}
+}
+
+/* The number of times is that of the pairs, even if all offsets fit another one. */
+TEST(times_are_those_of_the_pairs)
+{
+	const struct block_header good = make_header(1, 1);
+
+	for (int more = -1; more <= 1; more++) {
+		struct block_header header = good;
+		const uint64_t code = header.bytes - header.code_off;
+
+		header.n_times += (uint32_t)more;
+		layout_offsets(&header);
+		header.bytes = header.code_off + code;
+		header.parts[0].code_off = header.code_off;
+		header.parts[1].code_off = header.code_off + header.parts[0].code_bytes;
+		header.parts[1].addr += header.code_off;
+		assert_int_equal(block_check(&header, UINT64_MAX), more ? -EBADMSG : 0);
 	}
 }
 

@@ -219,6 +219,86 @@ TEST(the_memo_keeps_no_values)
 		check(*state, &near[i], ROOM, 0);
 }
 
+/* Where branches have the distance to their target, also those that are decoded without Zydis. */
+TEST(distances_of_branches)
+{
+	static const struct {
+		size_t n;
+		const char *bytes;
+		uint8_t at, n_bytes;
+	} branches[] = {
+		{ 2, "\xeb\xfe", 1, 1 },
+		{ 2, "\x75\x10", 1, 1 },
+		{ 5, "\xe9\x00\x00\x00\x00", 1, 4 },
+		{ 5, "\xe8\x00\x00\x00\x00", 1, 4 },
+		{ 6, "\x0f\x84\x00\x00\x00\x00", 2, 4 },
+		{ 1, "\xc3", 0, 0 },
+		{ 3, "\x48\x89\xc3", 0, 0 },
+		{ 7, "\x48\x8d\x05\x01\x01\x00\x00", 3, 4 },
+	};
+
+	for (size_t i = 0; i < sizeof(branches) / sizeof(*branches); i++) {
+		struct insn_distance distance;
+		uint8_t bytes[ROOM];
+
+		memset(bytes, NOP, sizeof(bytes));
+		memcpy(bytes, branches[i].bytes, branches[i].n);
+		assert_true(insn_distance(*state, bytes, ROOM, &distance));
+		assert_int_equal(distance.at, branches[i].at);
+		assert_int_equal(distance.n_bytes, branches[i].n_bytes);
+		assert_true(insn_distance(*state, bytes, branches[i].n, &distance));
+		if (branches[i].n > 1)
+			assert_false(insn_distance(*state, bytes, branches[i].n - 1, &distance));
+	}
+}
+
+/* What DECODER says of the instruction at BYTES. */
+struct facts {
+	uint32_t written, flags_read, flags_written, cost, at, n_bytes, has_distance, writes_stack;
+};
+
+static struct facts facts_of(const struct insn_decoder *decoder, const uint8_t *bytes)
+{
+	struct insn_distance distance;
+	const bool has_distance = insn_distance(decoder, bytes, ROOM, &distance);
+	const struct insn_flags flags = insn_flags(decoder, bytes, ROOM);
+
+	return (struct facts){
+		.written = insn_written(decoder, bytes, ROOM),
+		.flags_read = flags.read,
+		.flags_written = flags.written,
+		.cost = insn_cost(decoder, bytes, ROOM),
+		.at = distance.at,
+		.n_bytes = distance.n_bytes,
+		.has_distance = has_distance,
+		.writes_stack = insn_writes_stack(decoder, bytes, ROOM),
+	};
+}
+
+/* All that the memo remembers of an instruction is what is found out without it. */
+TEST(the_memo_keeps_facts)
+{
+	struct insn_decoder fresh;
+	struct insn insn;
+
+	assert_true(insn_decoder_init(&fresh));
+	for (size_t i = 0; i < sizeof(samples) / sizeof(*samples); i++) {
+		struct facts facts, remembered;
+		uint8_t bytes[ROOM];
+
+		memset(bytes, NOP, sizeof(bytes));
+		memcpy(bytes, samples[i].bytes, samples[i].n);
+		facts = facts_of(&fresh, bytes);
+		assert_true(insn_decode(*state, bytes, ROOM, 0, &insn));
+		for (int round = 0; round < 2; round++) {
+			remembered = facts_of(*state, bytes);
+			if (memcmp(&facts, &remembered, sizeof(facts)) != 0)
+				fail_msg("%s: the memo differs", samples[i].text);
+		}
+	}
+	insn_decoder_free(&fresh);
+}
+
 struct cost {
 	const char *text;
 	size_t n;

@@ -173,8 +173,7 @@ TEST(hostile_slots_are_harmless)
 		assert_memory_equal(code_slot(block, 1, i), &none, sizeof(none));
 		assert_memory_equal(code_slot(block, 0, i)->unused, none.unused,
 				    sizeof(none.unused));
-		assert_memory_equal(code_slot(block, 0, i)->unused_too, none.unused_too,
-				    sizeof(none.unused_too));
+		assert_memory_equal(code_slot(block, 0, i)->times, none.times, sizeof(none.times));
 	}
 	code_block_free(block);
 }

@@ -301,8 +301,6 @@ static const struct {
 	{ TARGET("\"exe\": \"x\", \"engine\": 1"), ":3: targets[0].engine: not a string" },
 	{ TARGET("\"exe\": \"x\", \"engine\": \"inside\", \"budget\": 1"),
 	  ":3: targets[0]: the engine 'inside' excludes budget" },
-	{ TARGET("\"exe\": \"x\", \"by\": \"arg0\", \"time\": [[\"a\", \"b\"]], \"engine\": \"inside\""),
-	  ":3: targets[0]: the engine 'inside' excludes by with times" },
 	{ TARGET("\"exe\": \"x\", \"count\": [\"fn:A.f\", \"c:f\"], \"engine\": \"inside\""),
 	  ":3: targets[0]: the engine 'inside' excludes c:" },
 	{ TARGET("\"exe\": \"x\", \"count\": [\"fn:A.f\", \"note:a:b\"], \"engine\": \"inside\""),

@@ -346,30 +346,36 @@ TEST(code_of_events_stays_in_its_room)
 	ocp_ctx_free(ctx);
 }
 
-/* ... and that of a trampoline whose hits are grouped, with a filter and without one. */
-TEST(code_of_groups_stays_in_its_room)
+/*
+ * ... and that of a trampoline whose hits are grouped, or whose times are, with a filter and
+ * without one.
+ */
+static void check_code_of_groups(const struct inside_role *role, uint32_t n_pairs)
 {
 	struct ocp_ctx *ctx = ocp_ctx_new();
-	const struct templates_process process = { .rseq_off = 8 };
+	const struct templates_process process = { .rseq_off = 8, .tid_off = 8 };
 	const struct inside_filter filter = {
 		.n_ops = 1, .ops = { { .comparison = INSIDE_EQ, .place = { INSIDE_REGISTER, 3 } } }
 	};
-	const struct inside_role role = { .has_group = true,
-					  .group = 1,
-					  .key = { INSIDE_REGISTER, 0 } };
-	const struct block_header header = { .n_shards = 8, .n_groups = 2, .code_off = 1 << 20 };
+	const struct block_header header = { .n_shards = 8,
+					     .n_groups = 2,
+					     .n_pairs = n_pairs,
+					     .n_threads = 16,
+					     .depth = 1,
+					     .ns_per_tick = 1,
+					     .code_off = 1 << 20 };
 	uint8_t code[8192];
 
 	assert_int_equal(templates_routines(ctx, &header, &process, code), 0);
 	for (int has_filter = 0; has_filter < 2; has_filter++) {
-		const struct inside_site inside = { .roles = &role,
+		const struct inside_site inside = { .roles = role,
 						    .n_roles = 1,
 						    .filter = has_filter ? &filter : NULL };
-		const struct templates_site site = { .roles = &role,
+		const struct templates_site site = { .roles = role,
 						     .n_roles = 1,
 						     .filter.filter = inside.filter };
 		const size_t room = has_filter ? templates_filtered_bytes(8, &inside)
-					       : templates_site_bytes(8, &role, 1);
+					       : templates_site_bytes(8, role, 1);
 		size_t end = room;
 
 		memset(code, 0xab, sizeof(code));
@@ -380,6 +386,18 @@ TEST(code_of_groups_stays_in_its_room)
 		assert_true(room - end < 32);
 	}
 	ocp_ctx_free(ctx);
+}
+
+TEST(code_of_groups_stays_in_its_room)
+{
+	check_code_of_groups(&(struct inside_role){ .has_group = true,
+						    .group = 1,
+						    .key = { INSIDE_REGISTER, 0 } },
+			     0);
+	check_code_of_groups(&(struct inside_role){ .is_grouped = true,
+						    .group = 1,
+						    .value = { INSIDE_REGISTER, 0 } },
+			     1);
 }
 
 TEST(what_cannot_work_is_refused)

@@ -17,7 +17,7 @@
  *							the hits that a filter has rejected
  *	struct block_mismatches
  *	pairs				see struct pairs_slot
- *	groups				of hits, by a value: see groups.h
+ *	groups				of hits and of times, by a value: see groups.h
  *	rings				of events: see rings.h
  *	meta_bytes			data of the engine, for inside_find(); opaque here
  *	code				of each part: routines, then the trampolines of its sites
@@ -43,7 +43,7 @@
 #define STORES_PATH "/memfd:" STORES_NAME " (deleted)"
 #define BLOCK_MAGIC UINT64_C(0x656469736e49636f) /* "ocInside" */
 
-enum { BLOCK_VERSION = 9, BLOCK_MAX_PARTS = 8 };
+enum { BLOCK_VERSION = 10, BLOCK_MAX_PARTS = 8 };
 
 /*
  * A site is the code of a probe, or a window: instructions of a function of which a jump replaces
@@ -135,7 +135,9 @@ struct block_header {
 	 * each. All are 0 if no events are recorded.
 	 */
 	uint32_t n_rings, ring_slots, slot_bytes;
-	uint32_t n_groups; /* 0: hits are not grouped */
+	uint32_t n_groups; /* 0: neither hits nor times are grouped */
+	uint32_t n_times;  /* the number of struct value_times; 0: times are not grouped */
+	uint32_t unused;
 	/* the number of counters from the start of a shard to the start of the next */
 	uint64_t shard_stride;
 	/* length of a tick, 32.32 fixed point; 0: neither pairs nor events have times */
@@ -260,8 +262,11 @@ struct pairs_slot {
 	struct pairs_start ring[PAIRS_DEPTH];
 	/* A histogram of the durations. The sum of the buckets is the number of completed pairs. */
 	uint64_t buckets[PAIRS_BUCKETS];
-	/* makes the size a number of whole cache lines that is not a power of 2 */
-	uint64_t unused_too[8];
+	/*
+	 * If the times are grouped: for each start in `ring`, the number of its struct value_times.
+	 * The size is a number of whole cache lines that is not a power of 2.
+	 */
+	uint32_t times[PAIRS_DEPTH];
 };
 
 /*
@@ -293,7 +298,8 @@ struct pairs_keyed_start {
 	/* the key, an int in OCaml's form 2 * N + 1; 0: not written yet, or taken out */
 	uint64_t key;
 	uint64_t ticks;
-	uint64_t unused;
+	uint32_t times; /* as in struct pairs_slot */
+	uint32_t unused;
 };
 
 /*

@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 #include "base/search.h"
+#include "change/inside/groups.h"
 #include "change/inside/layout.h"
 #include "change/inside/rings.h"
 #include "change/inside/site_bytes.h"
@@ -29,6 +30,13 @@ static bool has_sound_rings(const struct block_header *h)
 	       h->slot_bytes <= rings_slot_bytes(INSIDE_EVENT_ARGS) && h->slot_bytes % 16 == 0;
 }
 
+static bool has_sound_groups(const struct block_header *h)
+{
+	return h->n_groups <= h->n_sites + h->n_pairs &&
+	       (!h->n_times ||
+		(h->n_groups && h->n_pairs && h->n_times == groups_n_times(h->n_pairs)));
+}
+
 /*
  * Return true if the counts in H are within their bounds. Then no sum in layout_offsets() exceeds
  * 64 bits.
@@ -36,7 +44,7 @@ static bool has_sound_rings(const struct block_header *h)
 static bool has_sound_counts(const struct block_header *h)
 {
 	if (!h->n_sites || h->n_sites > LAYOUT_MAX_SITES || h->n_pairs > LAYOUT_MAX_SITES ||
-	    h->n_groups > h->n_sites || !has_sound_rings(h) ||
+	    !has_sound_groups(h) || !has_sound_rings(h) ||
 	    h->meta_bytes > layout_max_meta_bytes(h->n_sites) || !h->n_shards ||
 	    h->n_shards > layout_max_shards(h->n_sites))
 		return false;

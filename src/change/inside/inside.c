@@ -253,6 +253,17 @@ size_t inside_group_room(const struct inside *inside)
 	return groups_n_entries(inside->header.n_groups);
 }
 
+void inside_read_times(const struct inside *inside, uint32_t number, uint32_t pair,
+		       inside_times_fn fn, void *data)
+{
+	groups_read_times(&inside->header, inside->block, number, pair, fn, data);
+}
+
+size_t inside_times_room(const struct inside *inside)
+{
+	return inside->header.n_times;
+}
+
 /* Fill in the private gates, which are words of inside->block. */
 static void take_private_gates(const struct inside *inside, struct site_bytes *bytes)
 {

@@ -87,6 +87,12 @@ struct inside_role {
 	 * frame of the call takes the place of the stack pointer. The frame is `key`.
 	 */
 	bool is_framed;
+	/*
+	 * The times of the pair are grouped: all roles of the pair, and of no other pair, have this
+	 * GROUP. Of a start, `value` is the place of the int; of a stop, it is not used.
+	 */
+	bool is_grouped;
+	struct inside_place value;
 	/* where the key is at the site, if is_keyed or has_group; INSIDE_FRAME if is_framed */
 	struct inside_place key;
 	const struct inside_event *event;
@@ -163,7 +169,9 @@ struct inside_spec {
 	const struct inside_site *sites;
 	size_t n_sites;
 	size_t n_pairs;
-	size_t n_groups;    /* of hits, by a value; at most n_sites */
+	/* The number of groups, of hits or times, by a value; at most n_sites + n_pairs. */
+	size_t n_groups;
+	bool groups_times;  /* there is a pair whose times are grouped */
 	unsigned int depth; /* the number of starts that one thread can have open in one pair */
 	size_t max_threads; /* the number of threads that can time pairs at the same time */
 	/*
@@ -203,6 +211,20 @@ struct inside_group {
 	struct inside_value *values; /* of the caller, with inside_group_room() elements */
 	size_t n;
 };
+
+/*
+ * The times of the pairs that began with one value. is_others: of all values without room. Else
+ * is_int: VALUE is the value; if not, it was no int.
+ */
+struct inside_times {
+	bool is_others, is_int;
+	int64_t value;
+	/* min_ns_not: the complement of the smallest time */
+	uint64_t count, sum_ns, min_ns_not, max_ns;
+	uint64_t buckets[496]; /* as in struct inside_pair */
+};
+
+typedef void (*inside_times_fn)(void *data, const struct inside_times *times);
 
 /*
  * Hits of sites with filters. MISMATCHES counts the hits for which the filter would have needed an
@@ -311,6 +333,14 @@ void inside_read_filtered(const struct inside *inside, struct inside_filtered *f
 void inside_read_group(const struct inside *inside, uint32_t number, struct inside_group *group);
 /* Return the largest number of values of a group. */
 size_t inside_group_room(const struct inside *inside);
+/*
+ * Call FN(DATA, times) for the times of each value in group number NUMBER, which has the times of
+ * PAIR. All groups together have at most inside_times_room() of them, unless the process has
+ * written to the groups. Like inside_read_group(), this needs inside_attach().
+ */
+void inside_read_times(const struct inside *inside, uint32_t number, uint32_t pair,
+		       inside_times_fn fn, void *data);
+size_t inside_times_room(const struct inside *inside);
 int inside_state(struct inside *inside, struct inside_state *state);
 /* Return the numbers of sites in each state, as inside_find() found them. */
 struct inside_state inside_state_found(const struct inside *inside);

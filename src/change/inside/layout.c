@@ -147,7 +147,7 @@ static int check_spec(struct ocp_ctx *ctx, const struct inside_spec *spec)
 	if (!spec->n_sites)
 		return ctx_error(ctx, -EINVAL, "no sites to count inside");
 	if (spec->n_sites > LAYOUT_MAX_SITES || spec->n_pairs > LAYOUT_MAX_SITES ||
-	    spec->n_groups > spec->n_sites ||
+	    spec->n_groups > spec->n_sites + spec->n_pairs ||
 	    spec->meta_bytes > layout_max_meta_bytes(spec->n_sites))
 		return ctx_error(ctx, -E2BIG, "%zu sites: too many to count inside", spec->n_sites);
 	if (spec->event_args > INSIDE_EVENT_ARGS)
@@ -301,6 +301,7 @@ int layout_make(struct ocp_ctx *ctx, const struct inside_spec *spec,
 		.n_sites = (uint32_t)spec->n_sites,
 		.n_pairs = (uint32_t)spec->n_pairs,
 		.n_groups = (uint32_t)spec->n_groups,
+		.n_times = spec->groups_times ? groups_n_times((uint32_t)spec->n_pairs) : 0,
 		.n_shards = n_shards,
 		.n_threads = spec->n_pairs ? pairs_n_slots(spec->max_threads) : 0,
 		.depth = spec->depth,

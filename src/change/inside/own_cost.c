@@ -356,20 +356,27 @@ static void add_filter(struct own *own, size_t n_comparisons)
 int own_cost_measure(struct ocp_ctx *ctx, enum own_cost_of of, unsigned int depth,
 		     size_t n_comparisons, struct own_cost *cost)
 {
-	const bool by_key = of == OWN_COST_TIMING_BY_KEY, times = of == OWN_COST_TIMING || by_key;
+	const bool by_key = of == OWN_COST_TIMING_BY_KEY || of == OWN_COST_TIMING_GROUPS_BY_KEY;
+	const bool groups_times =
+		of == OWN_COST_TIMING_GROUPS || of == OWN_COST_TIMING_GROUPS_BY_KEY;
+	const bool times = of == OWN_COST_TIMING || by_key || groups_times;
 	const bool of_windows = of == OWN_COST_COUNTING_WINDOWS, groups = of == OWN_COST_GROUPING;
 	struct own own = {
 		.spec = { .n_sites = of_windows ? 1 : SITES,
 			  .n_pairs = times,
-			  .n_groups = groups,
+			  .n_groups = groups || groups_times,
+			  .groups_times = groups_times,
 			  .depth = depth,
 			  .max_threads = 1 },
 		.roles = { { .is_keyed = by_key,
 			     .has_group = groups,
-			     .key = { INSIDE_CONSTANT, 1 } },
+			     .is_grouped = groups_times,
+			     .key = { INSIDE_CONSTANT, 1 },
+			     .value = { INSIDE_CONSTANT, 1 } },
 			   { .is_stop = times,
 			     .is_keyed = by_key,
 			     .has_group = groups,
+			     .is_grouped = groups_times,
 			     .key = { INSIDE_CONSTANT, 1 } } },
 		.build.parts.n = 1,
 		.inside = inside_new(ctx, getpid()),

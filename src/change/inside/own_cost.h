@@ -14,6 +14,8 @@ enum own_cost_of {
 	OWN_COST_GROUPING, /* counting by the value of an argument */
 	OWN_COST_TIMING,
 	OWN_COST_TIMING_BY_KEY,
+	OWN_COST_TIMING_GROUPS, /* timing by the value of an argument */
+	OWN_COST_TIMING_GROUPS_BY_KEY,
 	OWN_COST_RECORDING,	 /* writing an event without arguments */
 	OWN_COST_RECORDING_ARGS, /* ... with two arguments */
 };

@@ -52,6 +52,9 @@ static bool is_distance(uint16_t hole)
 	case HOLE_TO_WITHOUT_STACK:
 	case HOLE_TO_GROUP:
 	case HOLE_TO_COUNT_GROUP:
+	case HOLE_TO_FIND_TIMES:
+	case HOLE_TO_TIMES:
+	case HOLE_TO_TIMES_USED:
 		return true;
 	default:
 		return false;
@@ -164,7 +167,7 @@ static void template_of(const struct inside_role *role, const uint8_t **begin, c
 		*end = templates_arg;
 	} else if (role->has_group) {
 		*begin = templates_group;
-		*end = templates_leave;
+		*end = templates_by;
 	} else if (role->is_keyed) {
 		*begin = role->is_stop ? templates_key_stop : templates_key_start;
 		*end = role->is_stop ? templates_event : templates_key_stop;
@@ -191,6 +194,12 @@ static const struct inside_role *group_role(const struct inside_role *roles, siz
 	return NULL;
 }
 
+/* Return true if ROLE finds the place for the times of its value. */
+static bool finds_times(const struct inside_role *role)
+{
+	return role->is_grouped && !role->is_stop;
+}
+
 static bool has_stop(const struct inside_role *roles, size_t n_roles)
 {
 	for (size_t i = 0; i < n_roles; i++)
@@ -212,6 +221,8 @@ static size_t roles_bytes(const struct inside_role *roles, size_t n_roles)
 
 		template_of(&roles[i], &begin, &end);
 		bytes += template_bytes(begin, end);
+		if (finds_times(&roles[i]))
+			bytes += template_bytes(templates_by, templates_leave);
 		if (roles[i].event)
 			bytes += roles[i].event->n_args *
 					 template_bytes(templates_arg, templates_commit) +
@@ -389,6 +400,11 @@ static void set_group_values(int64_t *values, const struct block_header *header)
 		values[HOLE_TO_STACK_PAGE] = (int64_t)(header->addr + header->groups_off +
 						       offsetof(struct groups_shared, stack_page));
 	values[HOLE_N_GROUP_BUCKETS] = groups_n_buckets(header->n_groups);
+	values[HOLE_FIRST_TIMES] = header->n_pairs;
+	values[HOLE_N_TIMES] = header->n_times;
+	values[HOLE_TO_TIMES] = (int64_t)(header->addr + groups_times_off(header, 0));
+	values[HOLE_TO_TIMES_USED] = (int64_t)(header->addr + header->groups_off +
+					       offsetof(struct groups_shared, times_used));
 }
 
 /*
@@ -679,48 +695,103 @@ static bool put_group(struct assembly *assembly, const struct block_header *head
 	assembly->values[HOLE_TO_COUNT_GROUP] = routine_at(
 		header->addr + header->code_off,
 		assembly->rejects ? templates_routine_no_group : templates_routine_group);
-	code = put_template(assembly, templates_group, templates_leave);
+	code = put_template(assembly, templates_group, templates_by);
 	return put_key(&role->key, code + template_bytes(templates_group, templates_group_load));
 }
 
-/* Assemble ROLE. Return false if the place of its key is out of range. */
-static bool put_role(struct assembly *assembly, const struct block_header *header,
-		     const struct inside_role *role)
+/*
+ * Assemble the code that finds the place for the times of the value of ROLE. Return false if the
+ * place of the value is out of range. A rejected start needs no place.
+ */
+static bool put_by(struct assembly *assembly, const struct block_header *header,
+		   const struct inside_role *role)
+{
+	uint8_t *code;
+
+	assembly->values[HOLE_TO_GROUP] = group_at(header, role);
+	assembly->values[HOLE_OTHER_TIMES] = role->pair;
+	assembly->values[HOLE_TO_FIND_TIMES] = routine_at(
+		header->addr + header->code_off,
+		assembly->rejects ? templates_routine_no_group : templates_routine_times);
+	code = put_template(assembly, templates_by, templates_leave);
+	return put_key(&role->value, code + template_bytes(templates_by, templates_by_load));
+}
+
+/*
+ * The routines for starts: of pairs without groups, of pairs with groups, and of hits that a filter
+ * rejects.
+ */
+struct start_routines {
+	const uint8_t *plain, *by, *rejected;
+};
+
+/* Set the values for the routines that ROLE calls. */
+static void set_routines(struct assembly *assembly, const struct block_header *header,
+			 const struct inside_role *role)
 {
 	const uint64_t routines = header->addr + header->code_off;
 	const bool is_of_fiber = role->is_keyed && role->key.kind == INSIDE_FIBER_FRAME;
-	const uint8_t *const starts[2][2] = {
-		{ templates_routine_start, templates_routine_frame_start },
-		{ templates_routine_reject, templates_routine_frame_reject },
+	const struct start_routines starts[] = {
+		{ templates_routine_start, templates_routine_by_start, templates_routine_reject },
+		{ templates_routine_frame_start, templates_routine_by_frame_start,
+		  templates_routine_frame_reject },
 	};
-	const uint8_t *const key_starts[2][2] = {
-		{ templates_routine_key_start, templates_routine_fiber_start },
-		{ templates_routine_key_reject, templates_routine_fiber_reject },
+	const struct start_routines key_starts[] = {
+		{ templates_routine_key_start, templates_routine_by_key_start,
+		  templates_routine_key_reject },
+		{ templates_routine_fiber_start, templates_routine_by_fiber_start,
+		  templates_routine_fiber_reject },
 	};
+	const uint8_t *const stops[][2] = {
+		{ templates_routine_stop, templates_routine_by_stop },
+		{ templates_routine_frame_stop, templates_routine_by_frame_stop },
+	};
+	const uint8_t *const key_stops[][2] = {
+		{ templates_routine_key_stop, templates_routine_by_key_stop },
+		{ templates_routine_fiber_stop, templates_routine_by_fiber_stop },
+	};
+	const struct start_routines *start = &starts[role->is_framed],
+				    *key_start = &key_starts[is_of_fiber];
+
+	assembly->values[HOLE_TO_START] = routine_at(routines, assembly->rejects  ? start->rejected
+							       : role->is_grouped ? start->by
+										  : start->plain);
+	assembly->values[HOLE_TO_KEY_START] =
+		routine_at(routines, assembly->rejects	? key_start->rejected
+				     : role->is_grouped ? key_start->by
+							: key_start->plain);
+	assembly->values[HOLE_TO_STOP] =
+		routine_at(routines, stops[role->is_framed][role->is_grouped]);
+	assembly->values[HOLE_TO_KEY_STOP] =
+		routine_at(routines, key_stops[is_of_fiber][role->is_grouped]);
+}
+
+/* Assemble ROLE. Return false if the place of its key or value is out of range. */
+static bool put_role(struct assembly *assembly, const struct block_header *header,
+		     const struct inside_role *role)
+{
 	const uint8_t *begin, *end, *load;
+	bool has_place = true;
 	uint8_t *code;
 
 	if (role->event)
 		return put_event(assembly, header, role->event);
 	if (role->has_group)
 		return put_group(assembly, header, role);
+	if (finds_times(role))
+		has_place = put_by(assembly, header, role);
 	assembly->values[HOLE_TO_PAIR] =
 		(int64_t)(header->addr + pairs_area_off(header, role->pair));
-	assembly->values[HOLE_TO_START] =
-		routine_at(routines, starts[assembly->rejects][role->is_framed]);
-	assembly->values[HOLE_TO_STOP] = routine_at(
-		routines, role->is_framed ? templates_routine_frame_stop : templates_routine_stop);
 	assembly->values[HOLE_FRAME_OFF] = SITE_RSP + role->key.number;
-	assembly->values[HOLE_TO_KEY_START] =
-		routine_at(routines, key_starts[assembly->rejects][is_of_fiber]);
-	assembly->values[HOLE_TO_KEY_STOP] = routine_at(
-		routines, is_of_fiber ? templates_routine_fiber_stop : templates_routine_key_stop);
+	set_routines(assembly, header, role);
 	template_of(role, &begin, &end);
 	code = put_template(assembly, begin, end);
 	load = role->is_stop ? templates_key_stop_load : templates_key_start_load;
 	if (role->is_framed)
-		return role->key.number >= 0 && role->key.number <= INSIDE_STACK_MAX;
-	return !role->is_keyed || put_key(&role->key, code + template_bytes(begin, load));
+		return has_place && role->key.number >= 0 && role->key.number <= INSIDE_STACK_MAX;
+	if (role->is_keyed)
+		has_place &= put_key(&role->key, code + template_bytes(begin, load));
+	return has_place;
 }
 
 /* Set the values for counting in the counter at COUNTER, in shard 0, by code at TRAMPOLINE. */

@@ -6,12 +6,13 @@
  * A trampoline is a sequence of templates: count (or count_cpu); with pairs room, enter (or
  * enter_stop), start or stop for each role, leave; gate. With an event, event_room, enter, event,
  * arg for each argument, commit and leave take the place of what is between count and gate. A site
- * whose hits are grouped has group among the roles, and event_room instead of room. The
- * trampoline of a window is count (or window_cpu); with pairs window_room, window_gap, enter (or
- * enter_stop), start, stop, frame_start, frame_stop, key_start or key_stop for each role, leave and
- * window_leave; the copy of the window. With an event, window_event_room takes the place of
- * window_room. The trampoline of a window of C code (keeps_r11) has count_cpu instead of
- * window_cpu, and no window_room. Each part of a block has one copy of the routines.
+ * whose hits are grouped has group among the roles, and event_room instead of room. Before a start
+ * whose times are grouped is by. The trampoline of a window is count (or window_cpu); with pairs
+ * window_room, window_gap, enter (or enter_stop), start, stop, frame_start, frame_stop, key_start
+ * or key_stop for each role, leave and window_leave; the copy of the window. With an event,
+ * window_event_room takes the place of window_room. The trampoline of a window of C code
+ * (keeps_r11) has count_cpu instead of window_cpu, and no window_room. Each part of a block has one
+ * copy of the routines.
  *
  * The templates are data of this program, which never runs them. They are copied, and must work at
  * any address: they jump only within themselves, and reach everything else through holes. A hole is
@@ -285,6 +286,22 @@ asm("	template start\n"
     "	call	HOLE + .\n"
     "		hole TO_COUNT_GROUP\n"
 
+    /*
+     * A start whose times are grouped: set eax to the number of its struct value_times, which the
+     * start takes. templates.c writes the code that loads the argument into rsi.
+     */
+    "	template by\n"
+    "	lea	HOLE(%rip), %rdi\n"
+    "		hole TO_GROUP\n"
+    "	template by_load\n"
+    "	.skip	KEY_BYTES\n"
+    "	call	HOLE + .\n"
+    "		hole TO_FIND_TIMES\n"
+    "	mov	$HOLE, %ecx\n"
+    "		hole OTHER_TIMES\n"
+    "	test	%eax, %eax\n"
+    "	cmovz	%ecx, %eax\n"
+
     "	template leave\n"
     "	pop	%rdi\n"				/* drop the time */
     "	pop	%rdi\n"
@@ -333,11 +350,9 @@ asm(".macro slot_at_eax\n"
     ".endm\n");
 
 /*
- * Add the time from rcx to rax, in ticks, to the totals of the slot at rsi. Each total changes in
- * one instruction. Without LOCK, only a signal handler may change totals between these
- * instructions. Changes rax, rcx, rdx.
+ * Set rax to the time from rcx to rax, in nanoseconds: both are in ticks. Changes rcx, rdx.
  */
-asm(".macro add_time lock\n"
+asm(".macro ns_to_rax\n"
     "	sub	%rcx, %rax\n"
     "	mov	$0, %ecx\n"			/* mov leaves the flags as they are */
     /* the counters of two CPUs may differ a little: take 0 for a negative time */
@@ -345,11 +360,19 @@ asm(".macro add_time lock\n"
     "	mulq	HOLE(%rip)\n"			/* rdx:rax: nanoseconds as 96.32 fixed point */
     "		hole TO_NS_PER_TICK\n"
     "	shrd	$32, %rdx, %rax\n"		/* rax: nanoseconds */
-    "	\\lock add %rax, SUM_NS(%rsi)\n"
+    ".endm\n"
+
+    /*
+     * Add rax nanoseconds to the totals at rsi, which has them at these offsets. Each total changes
+     * in one instruction. Without LOCK, only a signal handler may change totals between these
+     * instructions. Changes rax, rcx, rdx.
+     */
+    ".macro add_ns sum, min_not, max, buckets, lock\n"
+    "	\\lock add %rax, \\sum(%rsi)\n"
     "	mov	%rax, %rdx\n"
-    "	raise	\\lock, MAX_NS\n"
+    "	raise	\\max, \\lock\n"
     "	not	%rdx\n"
-    "	raise	\\lock, MIN_NS_NOT\n"
+    "	raise	\\min_not, \\lock\n"
     "	not	%rdx\n" /* undo the complement: rdx has nanoseconds again */
 
     /* measure_bucket_of(): with log2 at least 3, (log2 - 3) * 8 + (ns >> (log2 - 3)). */
@@ -359,14 +382,41 @@ asm(".macro add_time lock\n"
     "	sub	$3, %ecx\n"
     "	shr	%cl, %rax\n"
     "	lea	(%rax,%rcx,8), %rax\n"
-    "	\\lock incq BUCKETS(%rsi,%rax,8)\n"
+    "	\\lock incq \\buckets(%rsi,%rax,8)\n"
+    ".endm\n"
+
+    /*
+     * Add the time from rcx to rax, in ticks, to the totals of the slot at rsi and, if GROUPED, to
+     * those of struct value_times number edi, which may be any number: the block has it from the
+     * start. Changes rax, rcx, rdx, rdi.
+     */
+    ".macro add_time grouped, lock\n"
+    "	ns_to_rax\n"
+    "	.if	\\grouped\n"
+    "	push	%rsi\n"
+    "	push	%rax\n"
+    "	.endif\n"
+    "	add_ns	SUM_NS, MIN_NS_NOT, MAX_NS, BUCKETS, \\lock\n"
+    "	.if	\\grouped\n"
+    "	pop	%rax\n"
+    "	cmp	$HOLE, %edi\n"
+    "		hole N_TIMES\n"
+    "	jae	.Lno_times\\@\n"
+    "	imul	$TIMES_BYTES, %rdi, %rdi\n"
+    "	lea	HOLE(%rip), %rsi\n"
+    "		hole TO_TIMES\n"
+    "	add	%rdi, %rsi\n"
+    "	add_ns	TIMES_SUM_NS, TIMES_MIN_NS_NOT, TIMES_MAX_NS, TIMES_BUCKETS, lock\n"
+    ".Lno_times\\@:\n"
+    "	pop	%rsi\n"
+    "	.endif\n"
     ".endm\n"
 
     /*
      * Raise the total at OFF to rdx. The total is never lowered, even if other threads raise it at
      * the same time. Changes rax.
      */
-    ".macro raise lock, off\n"
+    ".macro raise off, lock\n"
     "	mov	\\off(%rsi), %rax\n"
     ".Lraise\\@:\n"
     "	cmp	%rax, %rdx\n"
@@ -427,11 +477,14 @@ asm(".macro sp_to reg, framed\n"
     ".endm\n");
 
 /*
- * Start the pair whose area is at rdi or, if REJECTED, store a rejected start. Throughout, ecx is
- * the thread's id, rdx the thread's slot, rax the state of the slot before the start, rsi the state
- * after it. Changes rax, rcx, rdx, rsi, rdi.
+ * Start the pair whose area is at rdi or, if REJECTED, store a rejected start. If GROUPED, eax is
+ * the number that `by` has found. Throughout, ecx is the thread's id, rdx the thread's slot, rax
+ * the state of the slot before the start, rsi the state after it. Changes rax, rcx, rdx, rsi, rdi.
  */
-asm(".macro start_by_thread rejected, framed\n"
+asm(".macro start_by_thread rejected, framed, grouped\n"
+    "	.if	\\grouped\n"
+    "	push	%rax\n"
+    "	.endif\n"
     ".Lstart\\@:\n"
     "	mov	%fs:HOLE, %ecx\n"		/* the thread's id */
     "		hole TID\n"
@@ -469,6 +522,11 @@ asm(".macro start_by_thread rejected, framed\n"
     ".Lwrite\\@:\n"
     "	mov	%esi, %eax\n"
     "	start_at_eax\n"
+    "	.if	\\grouped\n"
+    "	pop	%rcx\n"
+    "	and	$DEPTH_MASK, %esi\n"
+    "	mov	%ecx, STARTED_TIMES(%rdx,%rsi,4)\n"
+    "	.endif\n"
     "	.ifeq	\\rejected\n"
     "	incq	STARTS(%rdx)\n"
     "	.endif\n"
@@ -531,10 +589,9 @@ asm(".macro start_by_thread rejected, framed\n"
     "	jz	.Lfree\\@\n"
     "	ror	$32, %rax\n"
     "	push	%rax\n"
-    "	push	%rcx\n"				/* syscall changes rcx and r11 */
     "	push	%rsi\n"
     "	push	%rdi\n"
-    "	push	%r11\n"
+    "	push	%r11\n"				/* syscall changes rcx and r11 */
     "	mov	%eax, %edi\n"
     "	xor	%esi, %esi\n"			/* signal 0: none is sent */
     "	mov	$SYS_TKILL, %eax\n"
@@ -543,12 +600,16 @@ asm(".macro start_by_thread rejected, framed\n"
     "	pop	%r11\n"
     "	pop	%rdi\n"
     "	pop	%rsi\n"
-    "	pop	%rcx\n"
     "	pop	%rax\n"
+    "	mov	%fs:HOLE, %ecx\n"		/* mov and pop leave the flags as they are */
+    "		hole TID\n"
     "	je	.Lgone\\@\n"
     "	next_in_window .Lgone_next\\@\n"
 
     ".Lcollision\\@:\n"
+    "	.if	\\grouped\n"
+    "	pop	%rax\n"
+    "	.endif\n"
     "	lock incq COLLISIONS(%rdi)\n"
     "	ret\n"
 
@@ -584,20 +645,24 @@ asm(".macro start_by_thread rejected, framed\n"
     ".endm\n"
 
     "	template routine_start\n"
-    "	start_by_thread 0, 0\n"
+    "	start_by_thread 0, 0, 0\n"
     "	template routine_reject\n"
-    "	start_by_thread 1, 0\n"
+    "	start_by_thread 1, 0, 0\n"
     "	template routine_frame_start\n"
-    "	start_by_thread 0, 1\n"
+    "	start_by_thread 0, 1, 0\n"
     "	template routine_frame_reject\n"
-    "	start_by_thread 1, 1\n");
+    "	start_by_thread 1, 1, 0\n"
+    "	template routine_by_start\n"
+    "	start_by_thread 0, 0, 1\n"
+    "	template routine_by_frame_start\n"
+    "	start_by_thread 0, 1, 1\n");
 
 /*
  * Stop the pair whose area is at rdi. No locks are needed, because a slot with open starts belongs
  * to its thread. Each total changes in one instruction, because a signal handler may change it
  * between two instructions.
  */
-asm(".macro stop_by_thread framed\n"
+asm(".macro stop_by_thread framed, grouped\n"
     "	mov	%fs:HOLE, %ecx\n"		/* the thread's id */
     "		hole TID\n"
     "	mov	%ecx, %eax\n"
@@ -622,11 +687,17 @@ asm(".macro stop_by_thread framed\n"
     /* The start at rax belongs to this stop. */
     ".Lmatched\\@:\n"
     "	mov	RING_TICKS(%rax), %rcx\n"
+    "	.if	\\grouped\n"
+    "	mov	%rax, %rdi\n"
+    "	sub	%rdx, %rdi\n"			/* the place of the start, times 16 */
+    "	shr	$2, %edi\n"
+    "	mov	STARTED_TIMES(%rdx,%rdi), %edi\n"
+    "	.endif\n"
     "	mov	NOW(%rsp), %rax\n"
     "	mov	%rdx, %rsi\n"			/* the slot */
     "	test	%rcx, %rcx\n"
     "	jz	.Lstop_rejected\\@\n"
-    "	add_time\n"
+    "	add_time \\grouped\n"
     ".Lstop_rejected\\@:\n"
     /*
      * Do this last, because the slot may be free afterwards. Write all 64 bits at once, because the
@@ -702,9 +773,13 @@ asm(".macro stop_by_thread framed\n"
     ".endm\n"
 
     "	template routine_stop\n"
-    "	stop_by_thread 0\n"
+    "	stop_by_thread 0, 0\n"
     "	template routine_frame_stop\n"
-    "	stop_by_thread 1\n");
+    "	stop_by_thread 1, 0\n"
+    "	template routine_by_stop\n"
+    "	stop_by_thread 0, 1\n"
+    "	template routine_by_frame_stop\n"
+    "	stop_by_thread 1, 1\n");
 
 /*
  * A pair by key: its area is at rdi, its key is in rsi, see block.h. Until the key was found or
@@ -717,9 +792,13 @@ asm(".macro enter_key\n"
     "	xor	%r9d, %r9d\n"
     ".endm\n"
 
-    ".macro leave_key\n"
+    /* If GROUPED, the number that `by` has found is on the stack, below the return address. */
+    ".macro leave_key grouped\n"
     "	pop	%r9\n"
     "	pop	%r8\n"
+    "	.if	\\grouped\n"
+    "	pop	%rax\n"
+    "	.endif\n"
     "	ret\n"
     ".endm\n"
 
@@ -835,9 +914,10 @@ asm(".macro fiber_key_to_rsi\n"
 
 /*
  * Start the pair or, if REJECTED, store a rejected start. If the key already has an open start,
- * that start becomes an orphan. Changes rax, rcx, rdx.
+ * that start becomes an orphan. If GROUPED, the number that `by` has found is on the stack. Changes
+ * rax, rcx, rdx.
  */
-asm(".macro start_by_key rejected\n"
+asm(".macro start_by_key rejected, grouped\n"
     "	enter_key\n"
     "	test	$1, %sil\n"			/* an int is odd, a pointer is even */
     "	jz	.Lnot_keyed\\@\n"
@@ -862,7 +942,7 @@ asm(".macro start_by_key rejected\n"
     "	next_in_bucket .Lkey_free_next\\@\n"
     ".Lkey_collision\\@:\n"
     "	lock incq COLLISIONS(%rdi)\n"
-    "	leave_key\n"
+    "	leave_key \\grouped\n"
 
     ".Lkey_claimed\\@:\n"
     "	movl	$1, WAS_USED(%rdx)\n"
@@ -873,10 +953,14 @@ asm(".macro start_by_key rejected\n"
     "	.endif\n"
     ".Lkey_begin\\@:\n"
     "	mov	%rdx, %rcx\n"
+    "	.if	\\grouped\n"
+    "	mov	PUSHED_TIMES(%rsp), %eax\n"
+    "	mov	%eax, KEY_TIMES(%rcx)\n"
+    "	.endif\n"
     "	begin_to_rax \\rejected\n"
     "	mov	%rax, KEY_TICKS(%rcx)\n"
     "	mov	%rsi, KEY(%rcx)\n"		/* from here on a stop can take the key out */
-    "	leave_key\n"
+    "	leave_key \\grouped\n"
     "	.ifeq	\\rejected\n"
     ".Lkey_start_shared\\@:\n"
     "	lock incq STARTS(%rax)\n"
@@ -887,17 +971,25 @@ asm(".macro start_by_key rejected\n"
     "	.ifeq	\\rejected\n"
     "	lock incq NOT_KEYED(%rdi)\n"
     "	.endif\n"
-    "	leave_key\n"
+    "	leave_key \\grouped\n"
     ".endm\n"
 
     "	template routine_fiber_start\n"
     "	fiber_key_to_rsi\n"
     "	template routine_key_start\n"
-    "	start_by_key 0\n"
+    "	start_by_key 0, 0\n"
+    "	template routine_by_fiber_start\n"
+    "	push	%rax\n"
+    "	fiber_key_to_rsi\n"
+    "	jmp	.Lpushed_times\n"
+    "	template routine_by_key_start\n"
+    "	push	%rax\n"
+    ".Lpushed_times:\n"
+    "	start_by_key 0, 1\n"
     "	template routine_fiber_reject\n"
     "	fiber_key_to_rsi\n"
     "	template routine_key_reject\n"
-    "	start_by_key 1\n"
+    "	start_by_key 1, 0\n"
 
     /*
      * Give the slot at rax to thread r8d if it belongs to no thread. Otherwise set rax to slot 0,
@@ -926,12 +1018,12 @@ asm(".macro start_by_key rejected\n"
 
     /* Set rdx to the word of the pid cache for thread ecx, and store it there. Changes rax. */
     ".Lask_process:\n"
-    "	push	%rcx\n"				/* syscall changes rcx and r11 */
-    "	push	%r11\n"
+    "	push	%r11\n"				/* syscall changes rcx and r11 */
     "	mov	$SYS_GETPID, %eax\n"
     "	syscall\n"
     "	pop	%r11\n"
-    "	pop	%rcx\n"
+    "	mov	%fs:HOLE, %ecx\n"
+    "		hole TID\n"
     "	shl	$32, %rax\n"
     "	lea	(%rax,%rcx), %rdx\n"
     "	mov	%ecx, %eax\n"
@@ -940,36 +1032,52 @@ asm(".macro start_by_key rejected\n"
     "		hole PIDS_OFF\n"
     "	ret\n");
 
-/* Stop the pair. Changes rax, rcx, rdx, rsi. */
-asm("	template routine_fiber_stop\n"
-    "	fiber_key_to_rsi\n"
-
-    "	template routine_key_stop\n"
+/* Stop the pair. Changes rax, rcx, rdx, rsi and, if GROUPED, rdi. */
+asm(".macro stop_by_key grouped\n"
     "	enter_key\n"
     "	test	$1, %sil\n"
-    "	jz	.Lkey_orphan\n"
-    "	process_to_ecx .Lkey_orphan\n"
+    "	jz	.Lkey_orphan\\@\n"
+    "	process_to_ecx .Lkey_orphan\\@\n"
     "	bucket_to_r8\n"
-    "	take_key_out .Lkey_orphan\n"
+    "	take_key_out .Lkey_orphan\\@\n"
     "	mov	KEY_TICKS(%rdx), %rcx\n"
+    "	.if	\\grouped\n"
+    "	mov	KEY_TIMES(%rdx), %esi\n"	/* the key is no longer needed */
+    "	.endif\n"
     "	mov	%r9d, (%rdx)\n"			/* the entry is free now */
     "	test	%rcx, %rcx\n"
-    "	jz	.Lkey_stop_rejected\n"
-    "	totals_to_rax .Lkey_stop_shared\n"
-    "	mov	%rax, %rsi\n"
-    "	mov	KEY_NOW(%rsp), %rax\n"
-    "	add_time\n"
-    ".Lkey_stop_rejected:\n"
-    "	leave_key\n"
-    ".Lkey_stop_shared:\n"
-    "	mov	%rax, %rsi\n"
-    "	mov	KEY_NOW(%rsp), %rax\n"
-    "	add_time lock\n"
-    "	leave_key\n"
+    "	jz	.Lkey_stop_rejected\\@\n"
+    "	totals_to_rax .Lkey_stop_shared\\@\n"
+    "	key_time \\grouped\n"
+    ".Lkey_stop_rejected\\@:\n"
+    "	leave_key 0\n"
+    ".Lkey_stop_shared\\@:\n"
+    "	key_time \\grouped, lock\n"
+    "	leave_key 0\n"
 
-    ".Lkey_orphan:\n"
+    ".Lkey_orphan\\@:\n"
     "	lock incq ORPHAN_STOPS(%rdi)\n"
-    "	leave_key\n");
+    "	leave_key 0\n"
+    ".endm\n"
+
+    /* Add the time since rcx to the totals at rax and, if GROUPED, to those of number esi. */
+    ".macro key_time grouped, lock\n"
+    "	.if	\\grouped\n"
+    "	mov	%esi, %edi\n"
+    "	.endif\n"
+    "	mov	%rax, %rsi\n"
+    "	mov	KEY_NOW(%rsp), %rax\n"
+    "	add_time \\grouped, \\lock\n"
+    ".endm\n"
+
+    "	template routine_fiber_stop\n"
+    "	fiber_key_to_rsi\n"
+    "	template routine_key_stop\n"
+    "	stop_by_key 0\n"
+    "	template routine_by_fiber_stop\n"
+    "	fiber_key_to_rsi\n"
+    "	template routine_by_key_stop\n"
+    "	stop_by_key 1\n");
 
 /*
  * Write the event of point edi, whose frame is rsi, except its arguments and its sequence: see
@@ -1023,12 +1131,11 @@ asm("	template routine_fiber_event\n"
     "	jmp	.Levent_fill\n");
 
 /*
- * Count a hit in the group at rdi, by the value rsi: see groups.h. A value that has no entry gets
- * the first free one of its bucket, by one atomic exchange. Changes rax, rcx, rdx.
+ * Set rdx to the entry of value rsi in the group at rdi: see groups.h. A value that has no entry
+ * gets the first free one of its bucket, by one atomic exchange. Jump to NONE if there is none.
+ * Changes rax, rcx.
  */
-asm("	template routine_group\n"
-    "	test	$1, %sil\n"			/* an int is odd, a pointer is even */
-    "	jz	.Lgroup_not_int\n"
+asm(".macro entry_to_rdx none\n"
     "	mov	$0x9e3779b97f4a7c15, %rax\n"	/* as for the keys of pairs */
     "	imul	%rsi, %rax\n"
     "	shr	$32, %rax\n"
@@ -1038,28 +1145,69 @@ asm("	template routine_group\n"
     "	shl	$GROUP_BUCKET_LOG2, %eax\n"
     "	lea	GROUP_BYTES(%rdi,%rax), %rdx\n"
     "	mov	$GROUP_BUCKET_VALUES, %ecx\n"
-    ".Lgroup_next:\n"
+    ".Lentry_next\\@:\n"
     "	mov	(%rdx), %rax\n"
     "	cmp	%rsi, %rax\n"
-    "	je	.Lgroup_found\n"
+    "	je	.Lentry_found\\@\n"
     "	test	%rax, %rax\n"
-    "	jnz	.Lgroup_other\n"
+    "	jnz	.Lentry_other\\@\n"
     "	lock cmpxchg %rsi, (%rdx)\n"
-    "	je	.Lgroup_found\n"
+    "	je	.Lentry_found\\@\n"
     "	cmp	%rsi, %rax\n"			/* another thread took it, perhaps for this value */
-    "	je	.Lgroup_found\n"
-    ".Lgroup_other:\n"
+    "	je	.Lentry_found\\@\n"
+    ".Lentry_other\\@:\n"
     "	add	$GROUP_ENTRY_BYTES, %rdx\n"
     "	dec	%ecx\n"
-    "	jnz	.Lgroup_next\n"
-    "	lock incq GROUP_OTHERS(%rdi)\n"
-    "	ret\n"
-    ".Lgroup_found:\n"
+    "	jnz	.Lentry_next\\@\n"
+    "	jmp	\\none\n"
+    ".Lentry_found\\@:\n"
+    ".endm\n"
+
+    /* Count a hit in the group at rdi, by the value rsi. Changes rax, rcx, rdx. */
+    "	template routine_group\n"
+    "	test	$1, %sil\n"			/* an int is odd, a pointer is even */
+    "	jz	.Lgroup_not_int\n"
+    "	entry_to_rdx .Lgroup_none\n"
     "	lock incq GROUP_HITS(%rdx)\n"
+    "	ret\n"
+    ".Lgroup_none:\n"
+    "	lock incq GROUP_OTHERS(%rdi)\n"
     "	ret\n"
     ".Lgroup_not_int:\n"
     "	lock incq GROUP_NOT_INTS(%rdi)\n"
     "	template routine_no_group\n"		/* of hits that a filter rejects */
+    "	ret\n"
+
+    /*
+     * Set eax to the number of the struct value_times of value rsi in the group at rdi, or to 0 if
+     * there is no room. If two threads meet a new value at the same moment, both take a number, and
+     * one of the numbers is never used. Changes rcx, rdx, rsi.
+     */
+    "	template routine_times\n"
+    "	test	$1, %sil\n"
+    "	jnz	.Ltimes_of_int\n"
+    "	mov	$NOT_INT, %esi\n"
+    ".Ltimes_of_int:\n"
+    "	entry_to_rdx .Ltimes_none\n"
+    "	mov	GROUP_TIMES(%rdx), %rax\n"
+    "	test	%rax, %rax\n"
+    "	jnz	.Ltimes_known\n"
+    "	cmpq	$MOST_TIMES, HOLE(%rip)\n"
+    "		hole TO_TIMES_USED, 4\n"
+    "	jae	.Ltimes_none\n"
+    "	mov	$1, %ecx\n"
+    "	lock xadd %rcx, HOLE(%rip)\n"
+    "		hole TO_TIMES_USED\n"
+    "	cmp	$MOST_TIMES, %rcx\n"
+    "	jae	.Ltimes_none\n"
+    "	add	$HOLE, %ecx\n"
+    "		hole FIRST_TIMES\n"
+    "	lock cmpxchg %rcx, GROUP_TIMES(%rdx)\n"	/* rax is 0 */
+    "	cmovz	%rcx, %rax\n"
+    ".Ltimes_known:\n"
+    "	ret\n"
+    ".Ltimes_none:\n"
+    "	xor	%eax, %eax\n"
     "	ret\n");
 
 /*

@@ -48,6 +48,12 @@
  *	TO_GROUP	a struct group
  *	TO_COUNT_GROUP	the routine that counts in a group
  *	N_GROUP_BUCKETS	groups_n_buckets()
+ *	TO_FIND_TIMES	the routine that finds the struct value_times of a value
+ *	OTHER_TIMES	the number of the struct value_times of values without room
+ *	FIRST_TIMES	the number of the first struct value_times of a value
+ *	N_TIMES		block_header.n_times
+ *	TO_TIMES	the first struct value_times
+ *	TO_TIMES_USED	groups_shared.times_used
  */
 #define TEMPLATE_HOLES(X)                                                                          \
 	X(TO_COUNTER, 0)                                                                           \
@@ -94,7 +100,13 @@
 	X(FRAME_OFF, 41)                                                                           \
 	X(TO_GROUP, 42)                                                                            \
 	X(TO_COUNT_GROUP, 43)                                                                      \
-	X(N_GROUP_BUCKETS, 44)
+	X(N_GROUP_BUCKETS, 44)                                                                     \
+	X(TO_FIND_TIMES, 45)                                                                       \
+	X(OTHER_TIMES, 46)                                                                         \
+	X(FIRST_TIMES, 47)                                                                         \
+	X(N_TIMES, 48)                                                                             \
+	X(TO_TIMES, 49)                                                                            \
+	X(TO_TIMES_USED, 50)
 
 #define TEMPLATE_HOLE(name, number) HOLE_##name = (number),
 enum { TEMPLATE_HOLES(TEMPLATE_HOLE) N_HOLES };
@@ -114,7 +126,7 @@ enum { TEMPLATES_KEY_BYTES = 10 };
 
 /*
  * The templates. Each ends where the next one begins. The names that begin with count_cpu_,
- * window_cpu_, key_start_, key_stop_ or event_ are places in these templates.
+ * window_cpu_, key_start_, key_stop_, group_, by_ or event_ are places in these templates.
  */
 extern const uint8_t templates_text[], templates_count[], templates_count_cpu[],
 	templates_count_cpu_moved[], templates_count_cpu_entry[], templates_count_cpu_sequence[],
@@ -126,14 +138,19 @@ extern const uint8_t templates_text[], templates_count[], templates_count_cpu[],
 	templates_stop[], templates_frame_start[], templates_frame_stop[], templates_key_start[],
 	templates_key_start_load[], templates_key_stop[], templates_key_stop_load[],
 	templates_event[], templates_event_load[], templates_arg[], templates_arg_load[],
-	templates_commit[], templates_group[], templates_group_load[], templates_leave[],
-	templates_window_leave[], templates_routine_start[], templates_routine_reject[],
-	templates_routine_frame_start[], templates_routine_frame_reject[], templates_routine_stop[],
-	templates_routine_frame_stop[], templates_routine_fiber_start[],
-	templates_routine_key_start[], templates_routine_fiber_reject[],
+	templates_commit[], templates_group[], templates_group_load[], templates_by[],
+	templates_by_load[], templates_leave[], templates_window_leave[], templates_routine_start[],
+	templates_routine_reject[], templates_routine_frame_start[],
+	templates_routine_frame_reject[], templates_routine_by_start[],
+	templates_routine_by_frame_start[], templates_routine_stop[],
+	templates_routine_frame_stop[], templates_routine_by_stop[],
+	templates_routine_by_frame_stop[], templates_routine_fiber_start[],
+	templates_routine_key_start[], templates_routine_by_fiber_start[],
+	templates_routine_by_key_start[], templates_routine_fiber_reject[],
 	templates_routine_key_reject[], templates_routine_fiber_stop[],
-	templates_routine_key_stop[], templates_routine_fiber_event[], templates_routine_event[],
-	templates_routine_group[], templates_routine_no_group[], templates_routine_room[],
-	templates_routine_window_room[], templates_end[];
+	templates_routine_key_stop[], templates_routine_by_fiber_stop[],
+	templates_routine_by_key_stop[], templates_routine_fiber_event[], templates_routine_event[],
+	templates_routine_group[], templates_routine_no_group[], templates_routine_times[],
+	templates_routine_room[], templates_routine_window_room[], templates_end[];
 
 #endif

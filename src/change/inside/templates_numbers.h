@@ -28,7 +28,8 @@ static_assert(
 		offsetof(struct pairs_slot, max_ns) == 32 &&
 		offsetof(struct pairs_slot, orphan_starts) == 40 &&
 		offsetof(struct pairs_slot, ring) == 64 &&
-		offsetof(struct pairs_slot, buckets) == 576 && sizeof(struct pairs_slot) == 4608 &&
+		offsetof(struct pairs_slot, buckets) == 576 &&
+		offsetof(struct pairs_slot, times) == 4544 && sizeof(struct pairs_slot) == 4672 &&
 		sizeof(struct pairs_start) == 16 && offsetof(struct pairs_start, ticks) == 0 &&
 		offsetof(struct pairs_start, sp) == 8 &&
 		offsetof(struct pairs_shared, orphan_stops) == 0 &&
@@ -40,6 +41,7 @@ static_assert(
 		offsetof(struct pairs_keyed_start, was_used) == 4 &&
 		offsetof(struct pairs_keyed_start, key) == 8 &&
 		offsetof(struct pairs_keyed_start, ticks) == 16 &&
+		offsetof(struct pairs_keyed_start, times) == 24 &&
 		sizeof(struct pairs_keyed_start) == 32 && PAIRS_BUCKET_KEYS == 16 &&
 		PAIRS_PIDS == 64 && (int)KERNEL_CURRENT_STACK == 40 &&
 		(int)KERNEL_STACK_HANDLER == 16 && (int)KERNEL_STACK_ID == 48 &&
@@ -53,9 +55,14 @@ static_assert(
 		offsetof(struct event_slot, args) == 32 && offsetof(struct group, others) == 0 &&
 		offsetof(struct group, not_ints) == 8 && sizeof(struct group) == 64 &&
 		offsetof(struct group_entry, value) == 0 &&
-		offsetof(struct group_entry, hits) == 8 && sizeof(struct group_entry) == 16 &&
-		GROUPS_BUCKET_VALUES == 16 && sizeof(struct rseq_cs) == 32 &&
-		TEMPLATES_RSEQ_SIGNATURE == 0x53053053,
+		offsetof(struct group_entry, hits) == 8 &&
+		offsetof(struct group_entry, times) == 8 && sizeof(struct group_entry) == 16 &&
+		offsetof(struct value_times, sum_ns) == 0 &&
+		offsetof(struct value_times, min_ns_not) == 8 &&
+		offsetof(struct value_times, max_ns) == 16 &&
+		offsetof(struct value_times, buckets) == 64 && sizeof(struct value_times) == 4032 &&
+		GROUPS_NOT_INT == 2 && GROUPS_MOST_TIMES == 4096 && GROUPS_BUCKET_VALUES == 16 &&
+		sizeof(struct rseq_cs) == 32 && TEMPLATES_RSEQ_SIGNATURE == 0x53053053,
 	"the numbers below");
 
 // clang-format off
@@ -69,7 +76,8 @@ asm(NUMBER(N_AND_NEXT, 4)
     NUMBER(RING_TICKS, 64)
     NUMBER(RING_SP, 72)
     NUMBER(BUCKETS, 576)
-    NUMBER(SLOT_BYTES, 4608)
+    NUMBER(STARTED_TIMES, 4544)
+    NUMBER(SLOT_BYTES, 4672)
     NUMBER(ORPHAN_STOPS, 0)
     NUMBER(COLLISIONS, 8)
     NUMBER(USED, 64)
@@ -83,6 +91,9 @@ asm(NUMBER(N_AND_NEXT, 4)
     NUMBER(WAS_USED, 4)
     NUMBER(KEY, 8)
     NUMBER(KEY_TICKS, 16)
+    NUMBER(KEY_TIMES, 24)
+    /* offset from rsp, in the routines by key, of the number that `by` has found */
+    NUMBER(PUSHED_TIMES, 16)
     NUMBER(KEYED_BYTES, 32)
     NUMBER(BUCKET_LOG2, 9)
     /* the bits of an entry's offset that say where the entry is in its bucket */
@@ -107,9 +118,17 @@ asm(NUMBER(N_AND_NEXT, 4)
     NUMBER(GROUP_NOT_INTS, 8)
     NUMBER(GROUP_BYTES, 64)
     NUMBER(GROUP_HITS, 8)
+    NUMBER(GROUP_TIMES, 8)
     NUMBER(GROUP_ENTRY_BYTES, 16)
     NUMBER(GROUP_BUCKET_VALUES, 16)
     NUMBER(GROUP_BUCKET_LOG2, 8)	/* of the size of a bucket */
+    NUMBER(TIMES_SUM_NS, 0)
+    NUMBER(TIMES_MIN_NS_NOT, 8)
+    NUMBER(TIMES_MAX_NS, 16)
+    NUMBER(TIMES_BUCKETS, 64)
+    NUMBER(TIMES_BYTES, 4032)
+    NUMBER(NOT_INT, 2)
+    NUMBER(MOST_TIMES, 4096)
     /* see KERNEL_CURRENT_STACK in code/runtime_facts.h, and bpf/measure_frames.bpf.h */
     NUMBER(CURRENT_STACK, 40)
     NUMBER(STACK_HANDLER, 16)

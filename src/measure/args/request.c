@@ -383,7 +383,6 @@ const char *measure_request_needs_bpf(const struct measure_request *request)
 		const char *name;
 	} needs[] = {
 		{ request->hist, "--hist" },
-		{ request->by && measure_request_has_pairs(request), "--by with times" },
 		{ request->printed.n && !request->event_bytes, "--print" },
 		{ request->has_slower && !request->event_bytes, "--slower" },
 		{ request->stack_depth, "--stack" },

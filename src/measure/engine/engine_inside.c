@@ -30,8 +30,8 @@ const char *engine_inside_cannot(const struct engine_spec *spec)
 {
 	if (spec->n_histograms)
 		return "histograms of arguments";
-	if (spec->by.is_on && spec->request.n_pairs)
-		return "times grouped by an argument";
+	if (spec->by.is_on && spec->request.event_bytes)
+		return "single hits that are grouped by an argument";
 	if ((spec->request.printed.n || spec->request.has_slower) && !spec->request.event_bytes)
 		return "single hits";
 	if (spec->request.split == OCP_BY_THREAD)
@@ -238,17 +238,38 @@ size_t engine_inside_n_processes(const struct engine *engine)
 
 /* ---- results, and the end ------------------------------------------------------------------- */
 
-/* Compare two groups by probe and value; the group of the values without room is the last one. */
+/*
+ * Compare two groups by probe and value, those of pairs behind those of probes. The group of the
+ * values without room is the last one.
+ */
 static int compare_groups(const void *a, const void *b)
 {
 	const struct engine_group *x = a, *y = b;
 
+	if (!x->times != !y->times)
+		return x->times ? 1 : -1;
 	if (x->value.what != y->value.what)
 		return COMPARE(x->value.what, y->value.what);
 	if (x->is_others != y->is_others)
 		return x->is_others ? 1 : -1;
 	return x->value.type != y->value.type ? COMPARE(x->value.type, y->value.type)
 					      : COMPARE(x->value.number, y->value.number);
+}
+
+/* Add the times of FROM to those of TO: both are in the array TIMES. */
+static void join_times(struct measure_by_times *times, const struct engine_group *to,
+		       const struct engine_group *from)
+{
+	struct measure_by_times *sum = &times[to->times - times];
+
+	sum->count += from->times->count;
+	sum->sum_ns += from->times->sum_ns;
+	if (from->times->min_ns_not > sum->min_ns_not)
+		sum->min_ns_not = from->times->min_ns_not;
+	if (from->times->max_ns > sum->max_ns)
+		sum->max_ns = from->times->max_ns;
+	for (size_t i = 0; i < MEASURE_BUCKETS; i++)
+		sum->buckets[i] += from->times->buckets[i];
 }
 
 /* Join the groups of the same value in several processes. */
@@ -259,12 +280,40 @@ static void join_groups(struct engine_reading *reading)
 	if (reading->n_groups)
 		qsort(reading->groups, reading->n_groups, sizeof(*reading->groups), compare_groups);
 	for (size_t i = 0; i < reading->n_groups; i++) {
-		if (n && compare_groups(&reading->groups[n - 1], &reading->groups[i]) == 0)
-			reading->groups[n - 1].hits += reading->groups[i].hits;
-		else
-			reading->groups[n++] = reading->groups[i];
+		struct engine_group *last = n ? &reading->groups[n - 1] : NULL;
+		const struct engine_group *group = &reading->groups[i];
+
+		if (!last || compare_groups(last, group) != 0) {
+			reading->groups[n++] = *group;
+			continue;
+		}
+		last->hits += group->hits;
+		if (last->times)
+			join_times(reading->group_times, last, group);
 	}
 	reading->n_groups = n;
+}
+
+/* Read the groups of times of all processes. */
+static int read_time_groups(const struct engine *engine, struct engine_reading *reading)
+{
+	size_t room = 0, n;
+	int err = 0;
+
+	for (size_t i = 0; i < engine->n_processes; i++)
+		room += inside_process_times_room(engine->processes[i]);
+	if (!room || reading->only_hits)
+		return 0;
+	reading->group_times = calloc(room, sizeof(*reading->group_times));
+	if (!reading->group_times)
+		return ctx_no_memory(engine->ctx);
+	room = 0;
+	for (size_t i = 0; !err && i < engine->n_processes; i++) {
+		err = inside_process_add_times(engine->processes[i], reading,
+					       reading->group_times + room, &n);
+		room += n;
+	}
+	return err;
 }
 
 static int read_engine(struct engine *engine, struct engine_reading *reading)
@@ -273,6 +322,8 @@ static int read_engine(struct engine *engine, struct engine_reading *reading)
 
 	for (size_t i = 0; !err && i < engine->n_processes; i++)
 		err = inside_process_add(engine->processes[i], reading);
+	if (!err)
+		err = read_time_groups(engine, reading);
 	if (!err)
 		join_groups(reading);
 	return err;

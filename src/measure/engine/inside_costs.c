@@ -14,6 +14,14 @@ static int costs_of_events(struct ocp_ctx *ctx, struct ocp_costs *costs)
 	return err;
 }
 
+/* Return which timing to measure: by key or by thread, and with groups if SPEC has some. */
+static enum own_cost_of timing_of(const struct engine_spec *spec, bool by_key)
+{
+	if (spec->by.is_on)
+		return by_key ? OWN_COST_TIMING_GROUPS_BY_KEY : OWN_COST_TIMING_GROUPS;
+	return by_key ? OWN_COST_TIMING_BY_KEY : OWN_COST_TIMING;
+}
+
 /*
  * Measure counting and timing separately, because counting costs only a tenth of timing. Measure
  * timing by key if a pair is matched by key or by frame, because this costs more than timing by
@@ -40,8 +48,8 @@ int inside_costs(struct ocp_ctx *ctx, const struct engine_spec *spec, struct ocp
 		by_key |= spec->roles[i].is_keyed ||
 			  (spec->roles[i].is_frame && !spec->times_only_phases);
 	if (!err && spec->request.n_pairs)
-		err = own_cost_measure(ctx, by_key ? OWN_COST_TIMING_BY_KEY : OWN_COST_TIMING,
-				       spec->request.depth, n_comparisons, &timing);
+		err = own_cost_measure(ctx, timing_of(spec, by_key), spec->request.depth,
+				       n_comparisons, &timing);
 	*costs = (struct ocp_costs){ .cost_per_hit_ns = counting.hit_ns,
 				     .cost_per_paired_hit_ns = timing.hit_ns,
 				     .empty_pair_ns = timing.empty_pair_ns };

@@ -50,8 +50,12 @@ struct inside_process {
 	uint32_t n_probes; /* all numbers in `probes` are below this */
 	char comm[16];
 	size_t n_sites, n_pairs;
-	uint32_t *groups; /* for each group of the process: its probe */
-	uint32_t n_groups;
+	/*
+	 * The groups of the process: of the times of each pair if n_time_groups is n_pairs, and
+	 * none if it is 0; then n_groups of hits, each with its probe in `groups`.
+	 */
+	uint32_t *groups;
+	uint32_t n_groups, n_time_groups;
 	/* reads the events of the process; NULL: it writes none, and counts its pairs itself */
 	struct event_matcher *events;
 	pid_t pid;
@@ -149,7 +153,17 @@ static int add_event(const struct inside_process *process, const struct engine_f
 	return 0;
 }
 
-/* Add the roles of SITE to SITES, each with the place of its key. */
+/* Let ROLE, which SITE of FILE has, group the times of its pair. Return false if it cannot. */
+static bool group_times(const struct engine_file *file, const struct engine_site *site,
+			const struct inside_plan *plan, struct inside_role *role)
+{
+	role->is_grouped = true;
+	role->group = role->pair;
+	return role->is_stop ||
+	       inside_place_of(&file->args[site->args].args[plan->by.arg], &role->value);
+}
+
+/* Add the roles of SITE to SITES, each with the places of its key and value. */
 static int add_roles(struct inside_process *process, const struct engine_file *file,
 		     const struct engine_site *site, struct sites_to_count *sites)
 {
@@ -163,6 +177,8 @@ static int add_roles(struct inside_process *process, const struct engine_file *f
 						 .is_stop = role->is_stop,
 						 .is_keyed = role->is_keyed || role->is_frame };
 		if (roles[i].is_keyed && !find_key(file, site, role, &roles[i].key))
+			return no_place_of_key(process, file);
+		if (process->n_time_groups && !group_times(file, site, sites->plan, &roles[i]))
 			return no_place_of_key(process, file);
 		if (!roles[i].is_keyed && site->site && site->site->window &&
 		    !site->site->keeps_r11) {
@@ -188,7 +204,7 @@ static int add_group(struct inside_process *process, const struct engine_file *f
 		process->groups[process->n_groups] = site->probe_index;
 		*group = ++process->n_groups;
 	}
-	role->group = *group - 1;
+	role->group = process->n_time_groups + *group - 1;
 	sites->n_roles++;
 	sites->sites[process->n_sites - 1].n_roles++;
 	return 0;
@@ -416,7 +432,8 @@ static int attach_sites(struct inside_process *process, const struct sites_to_co
 		.sites = sites->sites,
 		.n_sites = process->n_sites,
 		.n_pairs = process->n_pairs,
-		.n_groups = process->n_groups,
+		.n_groups = process->n_time_groups + process->n_groups,
+		.groups_times = process->n_time_groups,
 		.depth = plan->depth,
 		.max_threads = MAX_THREADS,
 		.event_bytes = plan->event_bytes,
@@ -561,6 +578,7 @@ int inside_process_attach(struct ocp_ctx *ctx, const struct inside_plan *plan, p
 	process->pid = pid;
 	/* The pairs of a process that writes events are matched when its events are read. */
 	process->n_pairs = plan->points ? 0 : plan->n_pairs;
+	process->n_time_groups = plan->by.is_on ? (uint32_t)process->n_pairs : 0;
 	err = attach_counters(process, plan, files, n);
 	if (!err && plan->points)
 		err = event_matcher_new(ctx, plan->roles, plan->n_pairs, plan->depth, plan->points,
@@ -696,7 +714,7 @@ static int add_values(const struct inside_process *process, uint32_t number,
 	const uint32_t probe = process->groups[number];
 	struct engine_group *grown;
 
-	inside_read_group(process->inside, number, group);
+	inside_read_group(process->inside, process->n_time_groups + number, group);
 	grown = reallocarray(reading->groups, reading->n_groups + group->n + 2, sizeof(*grown));
 	if (!grown)
 		return ctx_no_memory(process->ctx);
@@ -712,7 +730,73 @@ static int add_values(const struct inside_process *process, uint32_t number,
 	return 0;
 }
 
-/* Add the groups of this process to READING. */
+/* What append_times() needs. */
+struct time_groups {
+	struct engine_reading *reading; /* with room for `room` more groups, and their times */
+	struct measure_by_times *times; /* of the next group */
+	size_t room;
+	uint32_t pair;
+};
+
+/* Append TIMES, those of one value of a pair, to the reading. */
+static void append_times(void *data, const struct inside_times *times)
+{
+	struct time_groups *groups = data;
+	struct measure_by_times *to = groups->times;
+
+	/* The process can write so many values to its block that there is no room for them. */
+	if (!groups->room)
+		return;
+	groups->room--;
+	groups->times++;
+	*to = (struct measure_by_times){
+		.count = times->count,
+		.sum_ns = times->sum_ns,
+		.min_ns_not = times->min_ns_not,
+		.max_ns = times->max_ns,
+	};
+	for (size_t i = 0; i < MEASURE_BUCKETS; i++)
+		to->buckets[i] = times->buckets[i];
+	groups->reading->groups[groups->reading->n_groups++] = (struct engine_group){
+		.is_others = times->is_others,
+		.value = { .what = groups->pair,
+			   .type = times->is_others ? 0
+				   : times->is_int  ? FILTER_TYPE_INT
+						    : FILTER_TYPE_NOT_INT,
+			   .number = times->is_int ? (uint64_t)times->value : 0 },
+		.hits = times->count,
+		.times = to,
+	};
+}
+
+size_t inside_process_times_room(const struct inside_process *process)
+{
+	return process->n_time_groups ? inside_times_room(process->inside) : 0;
+}
+
+int inside_process_add_times(const struct inside_process *process, struct engine_reading *reading,
+			     struct measure_by_times *times, size_t *n)
+{
+	const size_t room = inside_process_times_room(process);
+	struct time_groups groups = { .reading = reading, .times = times, .room = room };
+	struct engine_group *grown;
+
+	*n = 0;
+	if (!room)
+		return 0;
+	grown = reallocarray(reading->groups, reading->n_groups + room, sizeof(*grown));
+	if (!grown)
+		return ctx_no_memory(process->ctx);
+	reading->groups = grown;
+	for (uint32_t i = 0; i < process->n_time_groups; i++) {
+		groups.pair = i;
+		inside_read_times(process->inside, i, i, append_times, &groups);
+	}
+	*n = room - groups.room;
+	return 0;
+}
+
+/* Add the groups of the hits of this process to READING. */
 static int add_process_groups(const struct inside_process *process, struct engine_reading *reading)
 {
 	struct inside_group group = { 0 };

@@ -59,10 +59,18 @@ int inside_process_found(struct ocp_ctx *ctx, pid_t pid, struct inside *inside,
 void inside_process_close(struct inside_process *process);
 
 /*
- * Add the hits, groups and pairs of PROCESS to READING. A value may have several groups. This also
- * works after the process has ended, unless PROCESS comes from inside_process_found().
+ * Add the hits, groups of hits, and pairs of PROCESS to READING. A value may have several groups.
+ * This also works after the process has ended, unless PROCESS comes from inside_process_found().
  */
 int inside_process_add(struct inside_process *process, struct engine_reading *reading);
+/*
+ * Add the groups of times of PROCESS to READING, behind inside_process_add(). Their times are put
+ * in TIMES, which has room for inside_process_times_room() elements and must live as long as
+ * READING. Set *N to the number of these groups.
+ */
+int inside_process_add_times(const struct inside_process *process, struct engine_reading *reading,
+			     struct measure_by_times *times, size_t *n);
+size_t inside_process_times_room(const struct inside_process *process);
 /* Return true if PID is PROCESS or a child forked from it, and counts now. */
 bool inside_process_counts_in(const struct inside_process *process, pid_t pid);
 /* Return what reads the events of PROCESS; NULL: it writes none, and counts its pairs itself. */
