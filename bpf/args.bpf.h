@@ -81,7 +81,7 @@ static __always_inline long args_copy(void *to, __u32 n, __u64 addr)
  * Return the value of register REG (enum arg_register). The function copies all registers to an
  * array and indexes the array, so that the verifier follows one path instead of 16.
  */
-static __noinline __u64 args_register(struct pt_regs *regs, __u32 reg)
+static __within_stacks __u64 args_register(struct pt_regs *regs, __u32 reg)
 {
 	__u64 values[ARG_RIP], site;
 

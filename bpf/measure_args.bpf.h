@@ -32,9 +32,52 @@ struct {
 /* ---- pairs by argument ---------------------------------------------------------------------- */
 
 #ifdef MEASURE_SLOWER
+struct slower_roles {
+	struct pt_regs *regs;
+	const struct site_args *args;
+	const struct measure_site *site;
+	const struct bpf_pidns_info *ids;
+	__u64 now_ns;
+	__u32 number;
+	int matches;
+	struct measure_start_key key;
+	struct role_key read;
+};
+
+/* The body of a loop: play role I of the site of R. */
+static long play_next_role(__u32 i, struct slower_roles *r)
+{
+	__u32 place = r->site->first_role + i;
+	struct measure_role *role = bpf_map_lookup_elem(&roles, &place);
+	struct measure_pair *stats;
+
+	if (!role)
+		return 0;
+	if (config.frames && (role->flags & MEASURE_ROLE_FRAME)) {
+		play_frame_slower(role, r->regs, r->number, r->args, r->site, r->ids, r->now_ns,
+				  r->matches);
+		return 0;
+	}
+	read_role_key(role, r->regs, r->args, &r->read);
+	if (!role_is_keyed(role)) {
+		play_role_slower(role, r->regs, r->number, r->args, r->site, r->ids, &r->read,
+				 r->now_ns, r->matches);
+		return 0;
+	}
+	r->key.pair = role->pair;
+	r->key.value = r->read.value;
+	stats = bpf_map_lookup_elem(&pair_stats, &r->key.pair);
+	if (stats && r->read.is_known)
+		play_key_slower(role, stats, &r->key, r->regs, r->number, r->args, r->ids,
+				r->now_ns, r->matches);
+	else if (stats)
+		miss_key(role, stats, r->matches);
+	return 0;
+}
+
 /*
  * Like play_roles_with_args(), but for object measure_slower: also keep the arguments of starts and
- * record slow pairs.
+ * record slow pairs. This is not a `for` loop, since the verifier would check each of its rounds.
  */
 static __always_inline void play_roles_slower(struct pt_regs *regs, __u32 number,
 					      const struct site_args *args,
@@ -42,35 +85,20 @@ static __always_inline void play_roles_slower(struct pt_regs *regs, __u32 number
 					      const struct bpf_pidns_info *ids, __u64 now_ns,
 					      int matches)
 {
-	struct measure_start_key key = { .tgid = ids->tgid };
-	struct role_key read = { .arg = MEASURE_NO_ARG };
+	struct slower_roles r = {
+		.regs = regs,
+		.args = args,
+		.site = site,
+		.ids = ids,
+		.now_ns = now_ns,
+		.number = number,
+		.matches = matches,
+		.key = { .tgid = ids->tgid },
+		.read = { .arg = MEASURE_NO_ARG },
+	};
+	const __u32 n = site->n_roles;
 
-	for (__u32 i = 0; i < MEASURE_MAX_ROLES && i < site->n_roles; i++) {
-		__u32 place = site->first_role + i;
-		struct measure_role *role = bpf_map_lookup_elem(&roles, &place);
-		struct measure_pair *stats;
-
-		if (!role)
-			continue;
-		if (config.frames && (role->flags & MEASURE_ROLE_FRAME)) {
-			play_frame_slower(role, regs, number, args, site, ids, now_ns, matches);
-			continue;
-		}
-		read_role_key(role, regs, args, &read);
-		if (!role_is_keyed(role)) {
-			play_role_slower(role, regs, number, args, site, ids, &read, now_ns,
-					 matches);
-			continue;
-		}
-		key.pair = role->pair;
-		key.value = read.value;
-		stats = bpf_map_lookup_elem(&pair_stats, &key.pair);
-		if (stats && read.is_known)
-			play_key_slower(role, stats, &key, regs, number, args, ids, now_ns,
-					matches);
-		else if (stats)
-			miss_key(role, stats, matches);
-	}
+	bpf_loop(n < MEASURE_MAX_ROLES ? n : MEASURE_MAX_ROLES, play_next_role, &r, 0);
 }
 #elif !defined(MEASURE_BY)
 static __always_inline void play_role_by_key(const struct measure_role *role,

@@ -45,7 +45,7 @@ struct profile_config {
 	__u64 keeps_moments;  /* nonzero: samples go to `moments`, not to `counts` */
 	/*
 	 * Which programs are attached. The others are empty, since the kernel checks each program
-	 * when it is loaded, and the check of one that walks stacks takes 0.1 s.
+	 * when it is loaded, and the check of one that walks stacks takes some 30 ms.
 	 */
 	__u64 samples_cpu, samples_waits, samples_words;
 };

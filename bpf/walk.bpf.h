@@ -435,23 +435,26 @@ static __always_inline void walk_thread(struct walk_scratch *s, struct task_stru
 {
 	const struct walk_inode process = { WALK_PROCESS, tgid };
 	struct stack_walk walk = { .scratch = s, .depth = depth };
-	struct pt_regs regs = { 0 };
+	/* The stack of a BPF program is small: the registers are read to memory that is free now. */
+	const struct pt_regs *regs = (const void *)s->window;
 
+	_Static_assert(sizeof(*regs) <= sizeof(s->window), "the window is too small");
 	s->stack.hash = 0;
 	s->stack.n = 0;
 	s->stack.frames[0] = 0;
 	s->stack.n_kernel = 0;
 	s->stack.end = WALK_UNREADABLE;
-	if (bpf_probe_read_kernel(&regs, sizeof(regs), (void *)bpf_task_pt_regs(task)))
+	s->window_at = 0;
+	if (bpf_probe_read_kernel(s->window, sizeof(*regs), (void *)bpf_task_pt_regs(task)))
 		return;
-	s->regs[WALK_RBX] = regs.bx;
-	s->regs[WALK_RBP] = regs.bp;
-	s->regs[WALK_R12] = regs.r12;
-	s->regs[WALK_R13] = regs.r13;
-	s->regs[WALK_R14] = regs.r14;
-	s->regs[WALK_R15] = regs.r15;
-	s->regs[WALK_RSP] = regs.sp;
-	s->regs[WALK_RIP] = regs.ip;
+	s->regs[WALK_RBX] = regs->bx;
+	s->regs[WALK_RBP] = regs->bp;
+	s->regs[WALK_R12] = regs->r12;
+	s->regs[WALK_R13] = regs->r13;
+	s->regs[WALK_R14] = regs->r14;
+	s->regs[WALK_R15] = regs->r15;
+	s->regs[WALK_RSP] = regs->sp;
+	s->regs[WALK_RIP] = regs->ip;
 	s->is_caller = is_caller;
 	s->trampoline = uretprobe_trampoline();
 	s->lost = 0;
@@ -464,7 +467,7 @@ static __always_inline void walk_thread(struct walk_scratch *s, struct task_stru
 	s->tgid = tgid;
 	walk.process = bpf_map_lookup_elem(&walk_processes, &tgid);
 	if (!walk.process)
-		tell_user(&process, tgid, regs.ip);
+		tell_user(&process, tgid, regs->ip);
 	bpf_loop(WALK_MAX_DEPTH + 1, step_walk, &walk, 0);
 }
 

@@ -504,7 +504,7 @@ int meter_add_matching(struct ocp_meter *meter, const struct code_probes *code)
 			  "%s: the patterns match %zu functions: at most %d pairs and functions "
 			  "can be timed",
 			  meter_where(meter), n, METER_MAX_PAIRS);
-		ctx_hint(meter->ctx, "--count has no such limit");
+		ctx_hint(meter->ctx, "`attach --count` has no such limit");
 		return -EINVAL;
 	}
 	err = enlarge_roles(meter, n);

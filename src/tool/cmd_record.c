@@ -592,6 +592,20 @@ static int request_default(struct options *options, struct ocp_process *proc)
 	return err ? say_error(options->ctx, err) : EXIT_DONE;
 }
 
+/* Check that the key and the filter apply to something: phases of the collector have no arguments. */
+static int check_arguments_used(const struct options *options)
+{
+	const struct measure_request *request = &options->request;
+
+	if (request->filter && measure_request_is_empty(request))
+		return say_usage(&command_record, "--filter: the program has no probes; --time and "
+						  "--print can name functions");
+	if (measure_request_has_key(request) && !measure_request_has_pairs(request))
+		return say_usage(&command_record,
+				 "--key requires --time: no names of probes suggest a pair");
+	return EXIT_DONE;
+}
+
 /* Complete the request of OPTIONS for the processes PROCS. */
 static int complete_request(struct options *options, struct ocp_process **procs)
 {
@@ -601,6 +615,8 @@ static int complete_request(struct options *options, struct ocp_process **procs)
 		code = request_default(options, procs[0]);
 	if (code == EXIT_DONE)
 		code = request_conditions(&command_record, options);
+	if (code == EXIT_DONE)
+		code = check_arguments_used(options);
 	if (code == EXIT_DONE)
 		code = request_ends_of_pairs(&command_record, options);
 	if (code != EXIT_DONE)

@@ -28,6 +28,7 @@
 #include "look/proc_file.h"
 #include "measure/meter.h"
 #include "measure/slower.h"
+#include "measure/spending.h"
 #include "measure/stacks.h"
 #include "tool/measure_asserts.h"
 #include "tool/measure_limit.h"
@@ -78,6 +79,7 @@ static int open_trial_meter(const struct options *options, struct ocp_process **
 		return -ENOMEM;
 	if (is_inside)
 		meter_use_inside(*meter);
+	meter_count_processes(*meter);
 	for (size_t i = 0; !err && i < n; i++)
 		err = ocp_meter_add_process(*meter, procs[i]);
 	if (!err)
@@ -103,34 +105,52 @@ static int check_inside(const struct options *options, struct ocp_process **proc
 	return err;
 }
 
-/*
- * Measure with BPF for LOOK_NS. Set *RATE to the hits per second and *SHARE to their cost as a
- * share of a core.
- */
-static int measure_hit_rate(const struct options *options, struct ocp_process **procs, size_t n,
-			    double *rate, double *share)
+/* What hits cost by BPF, for the choice of --engine auto. */
+struct hit_costs {
+	double rate;		   /* hits per second */
+	double share;		   /* their cost as a share of a core */
+	struct cpu_share programs; /* their cost as a share of the CPU time of all processes */
+};
+
+/* Let METER, which is open, measure for LOOK_NS. SHARES get the hits and CPU times of this time. */
+static int look_for_a_while(struct ocp_meter *meter, struct cpu_shares *shares)
 {
 	const struct timespec a_while = { 0, LOOK_NS };
+	int err = ocp_meter_attach(meter);
+
+	if (!err)
+		err = cpu_shares_look(shares, meter);
+	if (!err) {
+		nanosleep(&a_while, NULL);
+		err = cpu_shares_look(shares, meter);
+	}
+	return err ? err : ocp_meter_detach(meter);
+}
+
+/* Measure with BPF for LOOK_NS. */
+static int measure_hit_costs(const struct options *options, struct ocp_process **procs, size_t n,
+			     struct hit_costs *hits)
+{
+	struct cpu_shares shares = { 0 };
 	struct ocp_sample *sample = NULL;
 	struct ocp_costs costs;
 	struct ocp_meter *meter;
 	int err = open_trial_meter(options, procs, n, false, &meter);
 
 	if (!err)
-		err = ocp_meter_attach(meter);
-	if (!err) {
-		nanosleep(&a_while, NULL);
-		err = ocp_meter_detach(meter);
-	}
+		err = look_for_a_while(meter, &shares);
 	if (!err)
 		err = ocp_meter_read(meter, &sample);
 	if (!err)
 		err = ocp_meter_costs(meter, &costs);
 	if (!err) {
-		*rate = (double)ocp_sample_all_hits(sample) * 1e9 /
-			(double)ocp_sample_time_ns(sample);
-		*share = *rate * ocp_sample_cost_per_hit_ns(sample, &costs) / 1e9;
+		hits->rate = (double)ocp_sample_all_hits(sample) * 1e9 /
+			     (double)ocp_sample_time_ns(sample);
+		hits->share = hits->rate * ocp_sample_cost_per_hit_ns(sample, &costs) / 1e9;
+		if (!cpu_shares_total(&shares, &costs, &hits->programs))
+			hits->programs = (struct cpu_share){ 0 };
 	}
+	cpu_shares_free(&shares);
 	ocp_sample_free(sample);
 	ocp_meter_free(meter);
 	return err;
@@ -154,22 +174,40 @@ static int check_asserts_first(const struct options *options, struct ocp_process
 	return err;
 }
 
+/* Return true if measuring with BPF would end at the limit of the share of CPU time. */
+static bool is_over_limit(const struct options *options, const struct cpu_share *share)
+{
+	const double limit = measure_limit_of(options);
+
+	return limit && cpu_share_of(share) > limit && !cpu_share_is_small(share);
+}
+
 static void compare_costs(const struct options *options, struct ocp_process **procs, size_t n,
 			  struct chosen_engine *chosen)
 {
 	const double asked = options->request.budget;
 	const double budget = asked > 0 ? asked : AUTO_BUDGET;
-	double rate = 0, share = 0;
-	int err = measure_hit_rate(options, procs, n, &rate, &share);
+	struct hit_costs hits = { 0 };
+	int err = measure_hit_costs(options, procs, n, &hits);
 
 	if (err == -ENOTSUP || err == -EPERM || err == -EACCES)
 		give_reason(chosen, true, "BPF fails: ", ocp_error(options->ctx));
 	if (err)
 		return;
-	chosen->is_inside = share > budget;
+	chosen->is_inside = hits.share > budget;
+	if (!chosen->is_inside && is_over_limit(options, &hits.programs)) {
+		chosen->is_inside = true;
+		snprintf(
+			chosen->reason, sizeof(chosen->reason),
+			"%.0f hits/s take %.0f%% of the program's CPU time with BPF, more than the "
+			"limit of %.0f%%",
+			hits.rate, 100 * cpu_share_of(&hits.programs),
+			100 * measure_limit_of(options));
+		return;
+	}
 	snprintf(chosen->reason, sizeof(chosen->reason),
-		 "%.0f hits/s take %.2f%% of a core with BPF, %s the budget of %g%%", rate,
-		 100 * share, chosen->is_inside ? "more than" : "within", 100 * budget);
+		 "%.0f hits/s take %.2f%% of a core with BPF, %s the budget of %g%%", hits.rate,
+		 100 * hits.share, chosen->is_inside ? "more than" : "within", 100 * budget);
 }
 
 /*

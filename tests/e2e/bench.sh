@@ -32,6 +32,29 @@ bar part_of_it: could not run (the moon is full) short
 bar the_rest: 3.000 (at most 2) short"
 }
 
+# What a benchmark lacks is said, and a tracer that misses a signal or ignores it cannot make a benchmark wait for ever.
+test_every_benchmark_ends() {
+	# shellcheck disable=SC2016 # the benchmark expands it
+	local start='BENCH_DIR=$(mktemp -d)
+start() { # ACTION of SIGINT
+	env --default-signal=INT bash -c "trap \"$1\" INT; : >$BENCH_DIR/ready; while :; do sleep 0.05; done" &
+	TRACER=$!
+	until [[ -e $BENCH_DIR/ready ]]; do sleep 0.01; done
+}'
+	make_bench compiler <<<'start_compiler /no-such-compiler; bar compiler 1 2'
+	make_bench late <<<"$start"'
+start "trap exit INT"; end_tracer; kill -0 $TRACER 2>/dev/null || bar late 1 2'
+	make_bench stubborn <<<"$start"'
+start ""; TRACER_SECONDS=1 end_tracer; bar stubborn 1 2'
+	make_bench target <<<'start_target no-such-target; bar target 1 2'
+	run_benches timeout 60
+	eq "$STATUS" 1 "status: $(<"$TMP/err")"
+	eq "$(sed -E 's/pid [0-9]+/pid N/' <<<"$BARS")" "bar compiler: could not run (/no-such-compiler is missing) short
+bar late: 1.000 (at most 2) holds
+bar stubborn: could not run (the tracer (pid N) did not end when it was told to, and was killed) short
+bar target: could not run ($O/bench/no-such-target is missing: run make bench-programs) short"
+}
+
 # In a mount namespace without tracefs, as on a machine that has just started.
 without_tracefs() { # COMMAND...
 	# shellcheck disable=SC2016 # the shell in the namespace expands it

@@ -2,7 +2,7 @@
 # What counts inside of a process without its tool: kept, or left by one that was killed. It is found by
 # /proc alone. And which engine --engine auto takes.
 #
-# needs: fixtures asan ocaml/counted
+# needs: fixtures asan ocaml/counted ocaml/unprobed
 # uses: all-blocks
 # smoke: test_ordinary_user
 # takes: 50 s
@@ -336,6 +336,30 @@ test_auto() {
 	matches "$(<"$TMP/err")" 'engine: bpf, since inside excludes note:, times of c:'
 	eq "$("$TOOL" doctor -pid "$TARGET")" "" "doctor"
 	check_error 2 "probe 'nosuch': no such probe" attach -pid "$TARGET" --count=nosuch --engine auto
+}
+
+# Hits that take little of a core, but much of the CPU time of the program: measuring by BPF would end at its limit. The number of
+# calls in two milliseconds is raised until they take more than 1% of a core.
+test_auto_knows_the_limit() {
+	local n reason=''
+	need_bpf
+	for ((n = 10; n <= 640; n *= 2)); do
+		start_target "$O/tests/ocaml/unprobed"
+		await_exe "$O/tests/ocaml/unprobed"
+		renice -n -10 "$TARGET" >/dev/null
+		background bash -c "exec yes 'go $n' >&${target_fd[$TARGET]}"
+		await_line done
+		auto --count=fn:Unprobed.find
+		reason=$(member engine_reason)
+		[[ $reason = *"within the budget"* ]] || break
+		kill "$TARGET"
+	done
+	matches "$reason" "^[0-9]+ hits/s take [0-9]+% of the program's CPU time with BPF, more than the limit of 20%$"
+	eq "$(member engine)" inside "$(<"$TMP/err")"
+	finds -F "engine: inside, since $reason" "$TMP/err"
+	auto --count=fn:Unprobed.find --budget none
+	matches "$(member engine_reason)" 'within the budget of 5%$'
+	eq "$("$TOOL" doctor -pid "$TARGET")" "" "doctor"
 }
 
 # No hit is counted twice, or by none, when `auto` has looked.

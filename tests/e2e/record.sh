@@ -303,6 +303,10 @@ test_mistakes() {
 	check_error 2 'record: --files needs --when or --last' "$pid" -o "$TMP/trace" --files 3
 	check_error 2 "record: --hz '-1': not a number" "$pid" -o "$TMP/trace" --hz=-1
 	need_counting
+	start_target "$O/tests/ocaml/unprobed"
+	await_exe "$O/tests/ocaml/unprobed"
+	check_error 2 "record: --key requires --time: no names of probes suggest a pair" "$TARGET" --for 10ms --key rid -o "$TMP/trace"
+	check_error 2 "record: --filter: the program has no probes; --time and --print can name functions" "$TARGET" --for 10ms --filter "rid > 3" -o "$TMP/trace"
 	check_error 2 "probe 'work': it has 0 arguments, and no arg3$" "$pid" -o "$TMP/trace" --when 'hit work if arg3 = 1'
 	check_error 2 "probe 'work': it has no argument 'rid'" "$pid" -o "$TMP/trace" --when 'hit work if rid = 1'
 	check_error 2 "probe 'nothing': no such probe" "$pid" -o "$TMP/trace" --print nothing

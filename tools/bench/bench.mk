@@ -9,7 +9,7 @@ bench_programs := $(addprefix $(O)/bench/,target pair pair_args called small big
 .PHONY: bench bench-programs run-bench
 bench: deps ## measure against the peers; B=NAME runs one benchmark
 	+@$(MAKE) --no-print-directory $(jobs) run-bench
-bench-programs: all ocaml $(bench_programs) $(ocaml_out)/loop $(ocaml_out)/busy $(unit_tests)
+bench-programs: all ocaml $(bench_programs) $(ocaml_out)/loop $(ocaml_out)/busy $(unit_tests) $(trace_driver)
 run-bench: bench-programs
 	@tools/bench/run $(O) $(B)
 

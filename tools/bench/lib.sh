@@ -15,9 +15,18 @@ die() {
 	exit 1
 }
 
+# say_bar TEXT: for tools/bench/run, which collects the bars; or print it
+say_bar() {
+	if [[ -n ${BARS:-} ]]; then
+		echo "bar $1" >>"$BARS"
+	else
+		echo "bar $1"
+	fi
+}
+
 # cannot_run NAME REASON: report a bar that could not be measured as short
 cannot_run() {
-	printf 'bar %s: could not run (%s) short\n' "$1" "$2" >>"${BARS:-/dev/stdout}"
+	say_bar "$1: could not run ($2) short"
 }
 
 # If tracefs is not mounted, rerun the benchmark in its own mount namespace with tracefs. This may
@@ -68,7 +77,7 @@ row() {
 bar() {
 	local verdict
 	verdict=$(awk "BEGIN { print ($2 <= $3) ? \"holds\" : \"short\" }")
-	printf 'bar %s: %.3f (at most %s) %s\n' "$1" "$2" "$3" "$verdict" >>"${BARS:-/dev/stdout}"
+	say_bar "$(printf '%s: %.3f (at most %s) %s' "$1" "$2" "$3" "$verdict")"
 }
 
 now_us() {
@@ -104,6 +113,7 @@ bpf_time() { # [TYPE]
 # ---- the target: one probe, hit on demand (target.c), or another program that answers lines -----
 
 start_target() { # [PROGRAM [ARG...]]
+	[[ -x $BENCH_DIR/${1:-target} ]] || die "$BENCH_DIR/${1:-target} is missing: run make bench-programs"
 	coproc TARGET_IO { exec "$BENCH_DIR/${1:-target}" "${@:2}"; }
 	# shellcheck disable=SC2034,SC2153 # made by coproc
 	TARGET=$TARGET_IO_PID
@@ -121,6 +131,7 @@ stop_target() {
 
 # A compiler that waits: it reads its program from a pipe that nobody writes to.
 start_compiler() { # PROGRAM
+	[[ -x $1 ]] || die "$1 is missing"
 	coproc COMPILER { exec "$1" -i -impl /dev/stdin 2>&1; }
 	# shellcheck disable=SC2153 # made by coproc
 	TARGET=$COMPILER_PID
@@ -164,20 +175,21 @@ await_on() { # WHAT ours|bpftrace
 	fi
 }
 
-# bpftrace misses a signal that comes while it begins, so it is told again.
+# bpftrace misses a signal that comes while it begins, so it is told again, for TRACER_SECONDS.
 end_tracer() {
 	local i
-	while kill -INT "$TRACER" 2>/dev/null; do
-		for ((i = 0; i < 100; i++)); do
-			kill -0 "$TRACER" 2>/dev/null || break
-			sleep 0.02
-		done
+	for ((i = 0; i < ${TRACER_SECONDS:-60} * 50; i++)); do
+		((i % 100)) || kill -INT "$TRACER" 2>/dev/null || break
+		kill -0 "$TRACER" 2>/dev/null || break
+		sleep 0.02
 	done
+	if kill -KILL "$TRACER" 2>/dev/null; then
+		die "the tracer (pid $TRACER) did not end when it was told to, and was killed"
+	fi
 	wait "$TRACER" || true
 }
 
 stop_tracer() {
-	kill -INT "$TRACER"
-	wait "$TRACER" || true
+	end_tracer
 	ask await off
 }
