@@ -435,7 +435,7 @@ static __always_inline void walk_thread(struct walk_scratch *s, struct task_stru
 {
 	const struct walk_inode process = { WALK_PROCESS, tgid };
 	struct stack_walk walk = { .scratch = s, .depth = depth };
-	/* The stack of a BPF program is small: the registers are read to memory that is free now. */
+	/* The stack of a BPF program is small, and the window is free now. */
 	const struct pt_regs *regs = (const void *)s->window;
 
 	_Static_assert(sizeof(*regs) <= sizeof(s->window), "the window is too small");

@@ -592,7 +592,7 @@ static int request_default(struct options *options, struct ocp_process *proc)
 	return err ? say_error(options->ctx, err) : EXIT_DONE;
 }
 
-/* Check that the key and the filter apply to something: phases of the collector have no arguments. */
+/* Check that the key and the filter apply to something: phases have no arguments. */
 static int check_arguments_used(const struct options *options)
 {
 	const struct measure_request *request = &options->request;

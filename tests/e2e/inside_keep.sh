@@ -347,8 +347,9 @@ test_auto_knows_the_limit() {
 		start_target "$O/tests/ocaml/unprobed"
 		await_exe "$O/tests/ocaml/unprobed"
 		renice -n -10 "$TARGET" >/dev/null
-		background bash -c "exec yes 'go $n' >&${target_fd[$TARGET]}"
-		await_line done
+		# shellcheck disable=SC2154 # start_target() sets it
+		background yes "go $n" >&"${target_fd[$TARGET]}"
+		await_line 'done'
 		auto --count=fn:Unprobed.find
 		reason=$(member engine_reason)
 		[[ $reason = *"within the budget"* ]] || break
