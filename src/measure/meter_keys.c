@@ -20,7 +20,9 @@
  * If the user asks for matching by thread (--key none, --depth), the argument that would otherwise
  * have become the key is only compared: if it differs between a start and the stop that ends it,
  * the stop belongs to another request, and the pair is counted as mismatched. The engine `inside`
- * matches by ints that are in a register or on the stack, and compares nothing.
+ * matches by ints that are in a register or on the stack, and compares nothing. If it cannot read
+ * the argument that would become the key, it matches by thread: another argument, such as a size,
+ * would join starts and stops of different requests.
  *
  * Keys are chosen before the engine is opened. Files that are loaded later do not change the
  * choice.
@@ -48,7 +50,7 @@ enum { REMEDY_BYTES = OCP_ARG_NAME_BYTES + 96 };
 struct pair_sites {
 	const struct site **list;
 	size_t n, n_starts;
-	bool is_inside; /* the engine `inside` measures these sites */
+	bool is_inside; /* ask what the engine `inside` can read */
 };
 
 /* ---- the argument that the probes of a pair have in common ----------------------------------- */
@@ -78,7 +80,6 @@ static int list_sites(const struct ocp_meter *meter, const struct request_pair *
 	sites->n_starts = collect_probe_sites(&meter->table, pair->start.text, sites->list);
 	sites->n = sites->n_starts + collect_probe_sites(&meter->table, pair->stop.text,
 							 sites->list + sites->n_starts);
-	sites->is_inside = meter_is_inside(meter);
 	return 0;
 }
 
@@ -163,24 +164,40 @@ static void choose_key_name(struct ocp_ctx *ctx, const struct pair_sites *sites,
 }
 
 /*
+ * Set NAME to the name of the argument that is most suitable for matching PAIR, or to "" if no
+ * argument is suitable. Set *IS_READ to whether the engine can read this argument.
+ */
+static int find_key_name(const struct ocp_meter *meter, const struct request_pair *pair,
+			 char name[OCP_ARG_NAME_BYTES], bool *is_read)
+{
+	struct pair_sites sites = { 0 };
+	int err = list_sites(meter, pair, &sites);
+
+	name[0] = '\0';
+	if (!err && sites.n_starts && sites.n > sites.n_starts)
+		choose_key_name(meter->ctx, &sites, name);
+	sites.is_inside = meter_is_inside(meter);
+	*is_read = name[0] && fitness_of(meter->ctx, &sites, name) != IS_UNFIT;
+	free(sites.list);
+	return err;
+}
+
+/*
  * Set *ARG to the number of the argument that is most suitable for matching PAIR, or to a negative
- * number if no argument is suitable.
+ * number if no argument is suitable, or if the engine cannot read it.
  */
 static int find_argument(struct ocp_meter *meter, const struct request_pair *pair, int *arg)
 {
-	char name[OCP_ARG_NAME_BYTES] = "";
-	struct pair_sites sites = { 0 };
+	char name[OCP_ARG_NAME_BYTES];
+	bool is_read;
 	int err;
 
 	*arg = -1;
 	if (request_pair_is_calls(pair))
 		return 0;
-	err = list_sites(meter, pair, &sites);
-	if (!err && sites.n_starts && sites.n > sites.n_starts)
-		choose_key_name(meter->ctx, &sites, name);
-	free(sites.list);
+	err = find_key_name(meter, pair, name, &is_read);
 	/* The result is negative if there is no room for one more name: then no key is chosen. */
-	if (!err && name[0])
+	if (!err && is_read)
 		*arg = filter_parse_arg(meter->ctx, name, &meter->arg_requests.asked);
 	return err;
 }
@@ -372,29 +389,79 @@ static const char *remedy_for(const struct ocp_meter *meter, const struct reques
 	return text;
 }
 
+/* Pairs that are matched by thread although the user has not asked for it. */
+struct thread_pairs {
+	const struct request_pair *first; /* NULL: there are none */
+	size_t n;
+};
+
+static void add_pair_by_thread(struct thread_pairs *pairs, const struct request_pair *pair)
+{
+	if (!pairs->n++)
+		pairs->first = pair;
+}
+
+/* Return true if the argument that would be the key of PAIR cannot be read by the engine. */
+static bool has_unread_key(const struct ocp_meter *meter, const struct request_pair *pair,
+			   char name[OCP_ARG_NAME_BYTES])
+{
+	bool is_read;
+
+	return find_key_name(meter, pair, name, &is_read) == 0 && name[0] && !is_read;
+}
+
+/* Return the beginning of a text about PAIRS, which the caller frees. NULL: no memory. */
+static char *by_thread_text(const struct thread_pairs *pairs)
+{
+	char *text, more[48] = "";
+
+	if (pairs->n > 1)
+		snprintf(more, sizeof(more), " and %zu more pair%s", pairs->n - 1,
+			 plural(pairs->n - 1));
+	if (asprintf(&text, "%s,%s%s: matched by thread", pairs->first->start.text,
+		     pairs->first->stop.text, more) < 0)
+		return NULL;
+	return text;
+}
+
 char *meter_threads_text(const struct ocp_meter *meter)
 {
 	const bool is_silent = meter->keys == KEYS_AS_ASKED || meter->request.key;
-	const struct request_pair *first = NULL;
-	const char *scheduler, *file;
-	char *text = NULL, more[48] = "", remedy[REMEDY_BYTES];
-	size_t n = 0;
+	struct thread_pairs unread = { 0 }, others = { 0 };
+	char name[OCP_ARG_NAME_BYTES] = "", its_name[OCP_ARG_NAME_BYTES], remedy[REMEDY_BYTES];
+	const char *scheduler = NULL, *file = "";
+	char *begin, *text;
+	int n;
 
-	for (size_t i = 0; !is_silent && i < meter->request.n_pairs; i++)
-		if (!request_pair_is_calls(&meter->request.pairs[i]) &&
-		    meter->request.pairs[i].key_arg < 0)
-			first = n++ ? first : &meter->request.pairs[i];
-	scheduler = first ? find_scheduler(meter, &file) : NULL;
-	if (!scheduler)
+	for (size_t i = 0; !is_silent && i < meter->request.n_pairs; i++) {
+		const struct request_pair *pair = &meter->request.pairs[i];
+
+		if (request_pair_is_calls(pair) || pair->key_arg >= 0)
+			continue;
+		if (!has_unread_key(meter, pair, its_name)) {
+			add_pair_by_thread(&others, pair);
+			continue;
+		}
+		if (!unread.n)
+			memcpy(name, its_name, sizeof(name));
+		add_pair_by_thread(&unread, pair);
+	}
+	if (!unread.n && others.n)
+		scheduler = find_scheduler(meter, &file);
+	if (!unread.n && !scheduler)
 		return NULL;
-	if (n > 1)
-		snprintf(more, sizeof(more), " and %zu more pair%s", n - 1, plural(n - 1));
-	if (asprintf(
-		    &text,
-		    "%s,%s%s: matched by thread, but %s contains %s, which runs many requests in one "
-		    "thread: %s",
-		    first->start.text, first->stop.text, more, file, scheduler,
-		    remedy_for(meter, first, remedy)) < 0)
+	begin = by_thread_text(unread.n ? &unread : &others);
+	if (!begin)
 		return NULL;
-	return text;
+	if (unread.n)
+		n = asprintf(&text,
+			     "%s, since the engine `inside` cannot match by %s, which both probes "
+			     "have: use --engine bpf",
+			     begin, name);
+	else
+		n = asprintf(&text,
+			     "%s, but %s contains %s, which runs many requests in one thread: %s",
+			     begin, file, scheduler, remedy_for(meter, others.first, remedy));
+	free(begin);
+	return n < 0 ? NULL : text;
 }

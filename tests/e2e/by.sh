@@ -40,6 +40,19 @@ test_books() {
 	quit_target
 }
 
+# rid identifies a request, and size does not: an engine that cannot read rid takes no other key.
+test_no_lesser_key() {
+	local attach=("$TOOL" attach -pid)
+	start_named 5
+	attach+=("$TARGET" --time begun,answered --for 10ms)
+	"${attach[@]}" --engine bpf >"$TMP/out" 2>"$TMP/err"
+	matches "$(<"$TMP/err")" 'matched by an argument of both probes: begun,answered by rid '
+	"${attach[@]}" --engine inside >"$TMP/out" 2>"$TMP/err"
+	finds -x 'ocaml-probes: warning: begun,answered: matched by thread, since the engine `inside` cannot match by rid, which both probes have: use --engine bpf' \
+		"$TMP/err" || fail "$(<"$TMP/err")"
+	! has_text "$TMP/err" 'matched by an argument' || fail "$(<"$TMP/err")"
+}
+
 # Tables have the top 20, or as many as are asked for, and the rest in sum; CSV has all groups.
 test_tables() {
 	local out

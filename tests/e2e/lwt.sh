@@ -155,6 +155,8 @@ test_keys_inside() {
 		attach -pid "$TARGET" --time query_start,query_done --key text --engine inside
 	check_error 2 "no argument 'rid' for the key: it has text" attach -pid "$TARGET" --time query_start,query_done --key rid --engine inside
 	matches "$(said --engine inside --time query_start,query_done)" \
+		'warning: query_start,query_done: matched by thread, since the engine `inside` cannot match by text, which both probes have: use --engine bpf'
+	matches "$(said --engine inside --time other_start,other_done)" \
 		'matched by thread, but .*: give both probes an argument of the same name, an int, or use --key argN'
 	matches "$(said --engine auto --time query_start,query_done --key text)" 'engine: bpf, since inside is not possible: .*text is a string'
 	measuring key --json --time "$pair" --key rid --engine inside
