@@ -4,13 +4,13 @@
  * which determine the kind of nearly all instructions. Where the raw parts may name rsp as an
  * operand, the full mode finds out whether rsp is written.
  *
- * Near branches without a prefix and returns are decoded without Zydis: they are frequent, and the
- * bytes that determine them are few. For other instructions, a memo avoids most calls of Zydis.
- * Prefixes, opcode, ModRM and SIB byte determine all of an instruction except its displacement and
- * its immediates. If these four parts fit into the first four bytes of the instruction, the memo
- * stores the result of Zydis under these four bytes. Nine in ten instructions of a program begin
- * with the same four bytes as an earlier one. What else these parts determine, such as the flags
- * that the instruction writes, is stored when somebody asks for it.
+ * A memo avoids most calls of Zydis. Prefixes, opcode, ModRM and SIB byte determine all of an
+ * instruction except its displacement and its immediates. If these four parts fit into the first
+ * four bytes of the instruction, the memo stores the result of Zydis under these four bytes. Nine
+ * in ten instructions of a program begin with the same four bytes as an earlier one. Near branches
+ * are stored under their opcode alone, since the bytes that follow are the distance, and
+ * instructions of one byte under this byte. What else the bytes determine, such as the flags that
+ * the instruction writes, is stored when somebody asks for it.
  */
 #include "code/code_insn.h"
 
@@ -53,6 +53,16 @@ struct insn_facts {
 	uint8_t cost; /* enum insn_cost */
 };
 
+struct insn_memos {
+	struct insn_memo list[MEMO_SIZE];
+	struct insn_facts facts[MEMO_SIZE];
+	/*
+	 * By the first byte, and by the byte that follows 0f: the bytes up to this one determine
+	 * the instruction, except its distance.
+	 */
+	bool is_short[256], is_short_after_0f[256];
+};
+
 /* The mod, reg and rm fields of the ModRM byte, with the bits of the REX prefix. */
 struct modrm {
 	unsigned int mod, reg, rm;
@@ -61,12 +71,9 @@ struct modrm {
 
 bool insn_decoder_init(struct insn_decoder *decoder)
 {
-	decoder->memo = calloc(MEMO_SIZE, sizeof(*decoder->memo));
-	decoder->facts = calloc(MEMO_SIZE, sizeof(*decoder->facts));
-	if (!decoder->memo || !decoder->facts) {
-		insn_decoder_free(decoder);
+	decoder->memos = calloc(1, sizeof(*decoder->memos));
+	if (!decoder->memos)
 		return false;
-	}
 	ZydisDecoderInit(&decoder->quick, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
 	decoder->full = decoder->quick;
 	ZydisDecoderEnableMode(&decoder->quick, ZYDIS_DECODER_MODE_MINIMAL, ZYAN_TRUE);
@@ -75,8 +82,7 @@ bool insn_decoder_init(struct insn_decoder *decoder)
 
 void insn_decoder_free(struct insn_decoder *decoder)
 {
-	free(decoder->memo);
-	free(decoder->facts);
+	free(decoder->memos);
 }
 
 static bool decode_quick(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n,
@@ -127,6 +133,19 @@ static size_t memo_index(uint32_t header)
 	return (header * 0x9e3779b1u) >> (32 - MEMO_BITS);
 }
 
+/* Return the bytes under which the memo has the instruction at BYTES, which has HEADER_BYTES. */
+static uint32_t header_of(const struct insn_memos *memos, const uint8_t *bytes)
+{
+	uint32_t header;
+
+	memcpy(&header, bytes, sizeof(header));
+	if (memos->is_short[bytes[0]])
+		return header & 0xff;
+	if (bytes[0] == 0x0f && memos->is_short_after_0f[bytes[1]])
+		return header & 0xffff;
+	return header;
+}
+
 /*
  * Return the memo of the instruction at BYTES[0..N), and set *FACTS to its facts. NULL: there is
  * none.
@@ -140,66 +159,16 @@ static struct insn_memo *memo_of(const struct insn_decoder *decoder, const uint8
 
 	if (n < HEADER_BYTES)
 		return NULL;
-	memcpy(&header, bytes, sizeof(header));
+	header = header_of(decoder->memos, bytes);
 	i = memo_index(header);
-	memo = &decoder->memo[i];
-	*facts = &decoder->facts[i];
+	memo = &decoder->memos->list[i];
+	*facts = &decoder->memos->facts[i];
 	return memo->header == header && memo->n_bytes && memo->n_bytes <= n ? memo : NULL;
 }
-
-/* ---- near branches ------------------------------------------------------------------------- */
 
 static int64_t end_of(const struct insn *insn)
 {
 	return (int64_t)insn->off + insn->n_bytes;
-}
-
-/*
- * Decode the instruction at BYTES[0..N) if it is a near branch or return without a prefix. Set *AT
- * to the position of its distance. Return false for other instructions.
- */
-static bool decode_branch(const uint8_t *bytes, size_t n, uint32_t off, struct insn *insn,
-			  uint8_t *at)
-{
-	int32_t distance;
-
-	*insn = (struct insn){ .off = off, .n_bytes = 5, .kind = INSN_CALL, .reg = INSN_NO_REG };
-	*at = 1;
-	switch (n ? bytes[0] : 0) {
-	case 0xe8:
-		break;
-	case 0xe9:
-		insn->kind = INSN_JMP;
-		break;
-	case 0xeb:
-	case 0x70 ... 0x7f:
-		insn->kind = bytes[0] == 0xeb ? INSN_JMP : INSN_JCC;
-		insn->n_bytes = 2;
-		break;
-	case 0x0f:
-		if (n < 2 || bytes[1] < 0x80 || bytes[1] > 0x8f)
-			return false;
-		insn->kind = INSN_JCC;
-		insn->n_bytes = 6;
-		*at = 2;
-		break;
-	case 0xc3:
-		insn->kind = INSN_RET;
-		insn->n_bytes = 1;
-		return true;
-	default:
-		return false;
-	}
-	if (n < insn->n_bytes)
-		return false;
-	insn->is_emulated = true;
-	if (insn->n_bytes == 2) {
-		insn->value = end_of(insn) + (int8_t)bytes[1];
-		return true;
-	}
-	memcpy(&distance, bytes + *at, sizeof(distance));
-	insn->value = end_of(insn) + distance;
-	return true;
 }
 
 /* ---- operands ------------------------------------------------------------------------------- */
@@ -372,15 +341,8 @@ bool insn_distance(const struct insn_decoder *decoder, const uint8_t *bytes, siz
 		   struct insn_distance *distance)
 {
 	struct insn_facts *facts;
-	struct insn_memo *memo;
-	struct insn branch;
-	uint8_t at;
+	struct insn_memo *memo = memo_of(decoder, bytes, n, &facts);
 
-	if (decode_branch(bytes, n, 0, &branch, &at) && branch.kind != INSN_RET) {
-		*distance = (struct insn_distance){ at, (uint8_t)(branch.n_bytes - at) };
-		return true;
-	}
-	memo = memo_of(decoder, bytes, n, &facts);
 	if (!memo)
 		return find_distance(decoder, bytes, n, distance);
 	if (!(memo->known & KNOWS_DISTANCE))
@@ -838,6 +800,16 @@ static bool recall_insn(const struct insn_decoder *decoder, const uint8_t *bytes
 	return true;
 }
 
+/* Note that the opcode alone determines the instruction at BYTES, except its distance. */
+static void note_short(struct insn_memos *memos, const uint8_t *bytes,
+		       const ZydisDecodedInstruction *it)
+{
+	if (it->opcode_map == ZYDIS_OPCODE_MAP_DEFAULT)
+		memos->is_short[bytes[0]] = true;
+	else if (it->opcode_map == ZYDIS_OPCODE_MAP_0F)
+		memos->is_short_after_0f[bytes[1]] = true;
+}
+
 /* Store INSN in the memo, if the first HEADER_BYTES bytes of the instruction determine it. */
 static void remember_insn(const struct insn_decoder *decoder, const uint8_t *bytes,
 			  const ZydisDecodedInstruction *it, const struct insn *insn)
@@ -875,8 +847,10 @@ static void remember_insn(const struct insn_decoder *decoder, const uint8_t *byt
 	}
 	if (memo.distance_bytes == 2)
 		return;
-	memcpy(&memo.header, bytes, sizeof(memo.header));
-	decoder->memo[memo_index(memo.header)] = memo;
+	if (!it->raw.prefix_count && (it->length == 1 || it->raw.imm[0].is_relative))
+		note_short(decoder->memos, bytes, it);
+	memo.header = header_of(decoder->memos, bytes);
+	decoder->memos->list[memo_index(memo.header)] = memo;
 }
 
 bool insn_decode(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n, uint32_t off,
@@ -884,10 +858,7 @@ bool insn_decode(const struct insn_decoder *decoder, const uint8_t *bytes, size_
 {
 	ZydisDecodedInstruction it;
 	bool is_known = false;
-	uint8_t at;
 
-	if (decode_branch(bytes, n, off, insn, &at))
-		return true;
 	if (recall_insn(decoder, bytes, n, off, insn))
 		return true;
 	if (!decode_quick(decoder, bytes, n, &it) || is_ambiguous(&it))
@@ -1035,13 +1006,8 @@ static enum insn_cost find_cost(const struct insn_decoder *decoder, const uint8_
 enum insn_cost insn_cost(const struct insn_decoder *decoder, const uint8_t *bytes, size_t n)
 {
 	struct insn_facts *facts;
-	struct insn_memo *memo;
-	struct insn branch;
-	uint8_t at;
+	struct insn_memo *memo = memo_of(decoder, bytes, n, &facts);
 
-	if (decode_branch(bytes, n, 0, &branch, &at))
-		return branch.is_emulated ? INSN_EMULATED : INSN_STEPPED;
-	memo = memo_of(decoder, bytes, n, &facts);
 	if (!memo)
 		return find_cost(decoder, bytes, n);
 	if (!(memo->known & KNOWS_COST))

@@ -52,14 +52,12 @@ struct insn {
 	int64_t value;
 };
 
-struct insn_memo;
-struct insn_facts;
+struct insn_memos;
 
 struct insn_decoder {
-	ZydisDecoder quick;	/* lengths and raw parts */
-	ZydisDecoder full;	/* lengths, raw parts and operands */
-	struct insn_memo *memo; /* see code_insn.c */
-	struct insn_facts *facts;
+	ZydisDecoder quick;	  /* lengths and raw parts */
+	ZydisDecoder full;	  /* lengths, raw parts and operands */
+	struct insn_memos *memos; /* see code_insn.c */
 };
 
 /* Returns false if there is no memory. */

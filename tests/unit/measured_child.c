@@ -334,6 +334,19 @@ struct engine_spec spec_of(const struct engine_file *file)
 				     .pid = file->pids[0] };
 }
 
+void await_attach(struct ocp_ctx *ctx, struct engine *engine, const struct engine_file *file)
+{
+	int err = engine_bpf.attach(engine, file, 1);
+
+	for (int i = 0; err == -EINVAL && i < 1000; i++) {
+		sleep_ms(10);
+		err = engine_bpf.attach(engine, file, 1);
+	}
+	if (err)
+		print_message("%s\n", ocp_error(ctx));
+	assert_int_equal(err, 0);
+}
+
 struct engine *attached(struct ocp_ctx *ctx, const struct engine_file *file,
 			const struct engine_bpf_options *options)
 {
@@ -341,11 +354,10 @@ struct engine *attached(struct ocp_ctx *ctx, const struct engine_file *file,
 	struct engine *engine;
 	int err = engine_bpf_open(ctx, &spec, options, &engine);
 
-	if (!err)
-		err = engine_bpf.attach(engine, file, 1);
 	if (err)
 		print_message("%s\n", ocp_error(ctx));
 	assert_int_equal(err, 0);
+	await_attach(ctx, engine, file);
 	return engine;
 }
 

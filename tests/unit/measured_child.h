@@ -82,6 +82,12 @@ extern char last_warning[1024];
 /* One process's SITES of this executable; PID must stay where it is. */
 struct engine_file engine_file_of(const pid_t *pid, const struct engine_site *sites, size_t n);
 struct engine_spec spec_of(const struct engine_file *file);
+/*
+ * Attach ENGINE for FILE alone. Wait while an earlier uprobe with another semaphore is at a site:
+ * any program that looks at all links of the machine, as `doctor` of other tests does, keeps a
+ * closed link open for a moment. The test fails if that fails.
+ */
+void await_attach(struct ocp_ctx *ctx, struct engine *engine, const struct engine_file *file);
 /* Open and attach for FILE alone; OPTIONS may be NULL. The test fails if that fails. */
 struct engine *attached(struct ocp_ctx *ctx, const struct engine_file *file,
 			const struct engine_bpf_options *options);

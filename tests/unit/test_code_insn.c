@@ -206,6 +206,11 @@ TEST(the_memo_keeps_no_values)
 	static const struct sample near[] = {
 		{ "call 100", 5, "\xe8\x11\x22\x33\x00", INSN_CALL, INSN_NO_REG, 0x332216 },
 		{ "call 200", 5, "\xe8\x11\x22\x33\x01", INSN_CALL, INSN_NO_REG, 0x1332216 },
+		{ "call 0", 5, "\xe8\x00\x00\x00\x00", INSN_CALL, INSN_NO_REG, 5 },
+		{ "jne 10", 2, "\x75\x10", INSN_JCC, INSN_NO_REG, 0x12 },
+		{ "jne -2", 2, "\x75\xfe", INSN_JCC, INSN_NO_REG, 0 },
+		{ "jne 300", 6, "\x0f\x85\x00\x03\x00\x00", INSN_JCC, INSN_NO_REG, 0x306 },
+		{ "jne 0", 6, "\x0f\x85\x00\x00\x00\x00", INSN_JCC, INSN_NO_REG, 6 },
 		{ "sub", 7, "\x48\x81\xec\x00\x10\x00\x00", INSN_RSP_ADD, INSN_NO_REG, -0x1000 },
 		{ "sub", 7, "\x48\x81\xec\x00\x20\x00\x00", INSN_RSP_ADD, INSN_NO_REG, -0x2000 },
 		{ "lea", 7, "\x48\x8d\x05\x01\x01\x00\x00", INSN_LEA_RIP, 0, 0x108 },
@@ -219,7 +224,7 @@ TEST(the_memo_keeps_no_values)
 		check(*state, &near[i], ROOM, 0);
 }
 
-/* Where branches have the distance to their target, also those that are decoded without Zydis. */
+/* Where branches have the distance to their target. */
 TEST(distances_of_branches)
 {
 	static const struct {

@@ -400,7 +400,7 @@ TEST(a_foreign_uprobe_with_semaphore_is_named)
 	assert_non_null(strstr(ocp_error(ctx), "another tracer"));
 	assert_string_equal(ocp_hint(ctx), "end the other tracer first");
 	engine_bpf.close(other);
-	assert_int_equal(engine_bpf.attach(engine, &ours, 1), 0);
+	await_attach(ctx, engine, &ours);
 	engine_bpf.close(engine);
 	child_end(&child);
 	ocp_ctx_free(ctx);
