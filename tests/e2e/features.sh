@@ -430,7 +430,7 @@ for stack in t["stacks"]:
         assert is_whole(inner_first), names(inner_first)
         found["Features.touch_all" in names(inner_first)] += stack["samples"]
 same(sum(found), said["pages"]["touch"]["hits"])
-same(sum(found), 3000)
+assert sum(found) >= 3000, found
 PY
 	works
 }
@@ -545,7 +545,7 @@ same({name: hits.get(name, 0) for name in said["probe"]}, {name: of["hits"] for 
 same(hits["leaf"], 6000)'
 	local faults='(touch,) = [f["samples"] for f in t["cpu"]["functions"] if f["function"] == "Features.touch"]
 same([touch, t["cpu"]["lost"]], [said["pages"]["touch"]["hits"], 0])
-same(touch, 3000)'
+assert touch >= 3000, touch'
 	start_features report
 	during "go 100" "measuring pid" report --for 10h --json
 	check_out <<<"$probes"

@@ -73,13 +73,15 @@ check_probes_and_waits() {
 }
 
 # The functions that use the CPU, allocate and wait, and the probes: as in the books. All that keeper allocates is in fewer pages
-# than hog touches. Of the large blocks, each 65536 words on a CPU are a sample.
+# than hog touches. Of the large blocks, each 65536 words on a CPU are a sample. There are as many faults as new pages, and
+# some more where the kernel has taken pages of the code meanwhile.
 test_books() {
 	need_counting
 	start_reported "$REPORTED"
 	report_requests 500 "${AT_FAULTS[@]}" -- --json
 	check_asked 99
-	report_that 'samples("cpu", "Reported.hog") == books["hog"] == 8000' 'samples("cpu", "Reported.filler") == books["filler"]' \
+	report_that 'samples("cpu", "Reported.hog") == books["hog"] >= 8000' 'samples("cpu", "Reported.filler") == books["filler"] >= 500' \
+		'books["pages"] == 8500' \
 		'functions("cpu")[0] == "Reported.hog"' 'report["cpu"]["engine"] == "bpf"' \
 		'functions("alloc")[0] == "Reported.keeper"' 'report["alloc"]["lost"] == report["cpu"]["lost"] == 0' \
 		'abs(samples("alloc", "Reported.keeper", "words") - books["keeper"]) <= 2 * 65536 * '"$(possible_cpus | wc -l)" \

@@ -57,8 +57,11 @@ $(eval $(call ocaml_program,steady,,ocamlopt,$(ocaml_with_probes) $(ocaml_conver
 
 ocaml-tests: $(ocaml_out)/reborn
 $(eval $(call ocaml_program,reborn,,ocamlopt,$(ocaml_with_probes) $(ocaml_converting)))
+# They know their page faults.
+faults_stubs := $(abspath tests/ocaml/faults_stubs.c)
+$(ocaml_out)/reported $(ocaml_out)/profiled: $(faults_stubs)
 ocaml-tests: $(ocaml_out)/reported
-$(eval $(call ocaml_program,reported,,ocamlopt,$(ocaml_with_probes) $(ocaml_converting)))
+$(eval $(call ocaml_program,reported,,ocamlopt,$(ocaml_with_probes) $(ocaml_converting) $(faults_stubs)))
 ocaml-tests: $(ocaml_out)/hundred
 $(eval $(call ocaml_program,hundred,,ocamlopt,$(ocaml_with_probes) $(ocaml_converting)))
 
@@ -165,7 +168,7 @@ include tests/ocaml/probes_lib/probes_lib.mk
 
 # For the tests of stacks: without this project. One has no shared libraries, so that fewer steps lead to it.
 ocaml-tests: $(ocaml_out)/profiled $(ocaml_out)/stepped $(ocaml_out)/deep $(ocaml_out)/waits_for
-$(eval $(call ocaml_program,profiled,,ocamlopt,-package unix))
+$(eval $(call ocaml_program,profiled,,ocamlopt,-package unix $(faults_stubs)))
 $(eval $(call ocaml_program,waits_for,,ocamlopt,-package threads.posix))
 $(eval $(call ocaml_program,deep,,ocamlopt,))
 

@@ -5,8 +5,9 @@
    Prints "ready", then for each line "run N": serves N requests, prints "NAME NUMBER" for each number of its books, then
    "done". Two threads of it wait all the time in `sleeper`. With "idle", nothing but that.
 
-     hog     touches 16 pages a request that nobody has touched before
-     filler  10 such pages each 10th request, by C code
+     hog     touches 16 pages a request that nobody has touched before: its page faults
+     filler  10 such pages each 10th request, by C code: its page faults
+     pages   how many pages the two have touched
      keeper  allocates 6020 words a request, in large blocks that a function of the standard library allocates
 
    request_start and request_done are hit once a request. *)
@@ -29,20 +30,22 @@ let parts =
 
 let touched = ref 0 and n_filled = ref 0
 
-let hogged = ref 0 and filled = ref 0 and kept_words = ref 0 and requests = ref 0
+external page_faults : unit -> int = "page_faults" [@@noalloc]
+
+let hogged = ref 0 and filled = ref 0 and n_pages = ref 0 and kept_words = ref 0 and requests = ref 0
 
 let[@inline never] hog () =
   for _ = 1 to 16 do
     assert (!touched < pages);
     Bigarray.Array1.unsafe_set memory (4096 * !touched) 'x';
     incr touched;
-    incr hogged
+    incr n_pages
   done
 
 let[@inline never] filler () =
   Bigarray.Array1.fill parts.(!n_filled) 'z';
   incr n_filled;
-  filled := !filled + part_pages
+  n_pages := !n_pages + part_pages
 
 let kept = ref [||]
 
@@ -54,8 +57,14 @@ let[@inline never] keeper () =
 
 let request id =
   [%probe "request_start" ~args:(id) ()];
+  let before = page_faults () in
   hog ();
-  if id mod 10 = 0 then filler ();
+  let between = page_faults () in
+  hogged := !hogged + between - before;
+  if id mod 10 = 0 then begin
+    filler ();
+    filled := !filled + page_faults () - between
+  end;
   keeper ();
   incr requests;
   [%probe "request_done" ~args:(id) ()]
@@ -68,7 +77,7 @@ let sleeper () =
 let say_books () =
   List.iter
     (fun (name, number) -> Printf.printf "%s %d\n" name !number)
-    [ ("hog", hogged); ("filler", filled); ("keeper", kept_words); ("requests", requests) ];
+    [ ("hog", hogged); ("filler", filled); ("pages", n_pages); ("keeper", kept_words); ("requests", requests) ];
   print_endline "done"
 
 let run n =
@@ -81,7 +90,7 @@ let () =
   if Array.length Sys.argv < 2 then begin
     (* What is touched for the first time after this is of the requests alone. *)
     run 50;
-    List.iter (fun number -> number := 0) [ hogged; filled; kept_words; requests ];
+    List.iter (fun number -> number := 0) [ hogged; filled; n_pages; kept_words; requests ];
     Gc.full_major ()
   end;
   print_endline "ready";

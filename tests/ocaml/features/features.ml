@@ -6,7 +6,7 @@
 
      go N          N rounds: calls of `leaf` by five ways, and pairs, every tenth of which an exception leaves
      nested N      N calls of `leaf` in all, each through C that calls back within a fibre
-     touch N       each worker touches N new pages, half of them within a fibre
+     touch N       each worker touches N new pages, half of them within a fibre: its page faults
      doze N        each worker waits N times
      allocate N    each worker allocates N blocks of three words; when a profile of Gc.Memprof has begun there
      words N       each worker allocates N small blocks
@@ -137,13 +137,17 @@ let memory : (char, Bigarray.int8_unsigned_elt, Bigarray.c_layout) Bigarray.Arra
 
 let next_page = Array.init workers (fun worker -> worker * most_pages)
 
+external page_faults : unit -> int = "features_page_faults" [@@noalloc]
+
+(* Some faults more are of pages that the kernel has taken meanwhile, such as those of code. *)
 let[@inline never] touch b n =
+  let before = page_faults () in
   for _ = 1 to n do
     assert (next_page.(b.worker) < (b.worker + 1) * most_pages);
     Bigarray.Array1.unsafe_set memory (4096 * next_page.(b.worker)) 'x';
-    next_page.(b.worker) <- next_page.(b.worker) + 1;
-    b.touched <- b.touched + 1
-  done
+    next_page.(b.worker) <- next_page.(b.worker) + 1
+  done;
+  b.touched <- b.touched + page_faults () - before
 
 let touch_all n b =
   touch b (n / 2);
