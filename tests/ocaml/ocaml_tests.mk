@@ -134,14 +134,14 @@ $(pairs_programs): $(wildcard tests/ocaml/pairs/*) $(ocaml_stamp) $(O)/ocaml-pro
 
 # Threads with names, which OCaml 5.4 and later can give itself.
 ocaml-tests: $(ocaml_out)/crew
-$(ocaml_out)/crew: $(wildcard tests/ocaml/crew/*) $(ocaml_stamp) $(O)/ocaml-probes-cc $(linker)
+$(ocaml_out)/crew: $(wildcard tests/ocaml/crew/*) $(faults_stubs) $(ocaml_stamp) $(O)/ocaml-probes-cc $(linker)
 	$(say) OCAML $@
 	$(Q)mkdir -p $(ocaml_out)/obj/crew
 	$(Q)cp tests/ocaml/crew/* $(ocaml_out)/obj/crew
 	$(Q)cd $(ocaml_out)/obj/crew && case $$(ocamlfind ocamlopt -version) in \
 		4.*|5.[0-3].*) cp naming_c.ml naming.ml;; *) cp naming_ocaml.ml naming.ml;; esac
 	$(Q)cd $(ocaml_out)/obj/crew && $(ocaml_env) ocamlfind ocamlopt -thread -linkpkg -g -ccopt -D_GNU_SOURCE \
-		$(ocaml_with_probes) $(ocaml_converting) crew_stubs.c naming.ml crew.ml -o $@
+		$(ocaml_with_probes) $(ocaml_converting) crew_stubs.c $(faults_stubs) naming.ml crew.ml -o $@
 
 # Programs that load a plugin, one of them without probes; the wrapper links and converts them and the
 # plugin, and a set that it does not.

@@ -2,7 +2,7 @@
    crew touch|alloc|grow|step|wait [-- NAME COUNT [NAME COUNT]...]...: each "--" begins a thread. The thread takes a NAME,
    works COUNT times, takes the next NAME and so on. Prints "ready", reads a line, and lets the threads work and end one
    after the other; for each NAME it prints "TID NAME BOOK", the name in hexadecimal. Then it prints "done" and reads a line.
-   BOOK is the number of pages touched, of words allocated, of the probe's hits.
+   BOOK is the number of page faults at new pages, of words allocated, of the probe's hits.
    wait: the threads exist from the start, with the last of their names, and "TID NAME 0" precedes "ready". For each line
    that it reads, each thread sleeps COUNT times at the same time as the others, and "done" follows. *)
 
@@ -22,14 +22,17 @@ let memory = lazy (
   Unix.unlink path;
   Bigarray.array1_of_genarray bytes)
 
+external page_faults : unit -> int = "page_faults" [@@noalloc]
+
 let[@inline never] touch count =
   let memory : (char, Bigarray.int8_unsigned_elt, Bigarray.c_layout) Bigarray.Array1.t = Lazy.force memory in
+  let before = page_faults () in
   for _ = 1 to count do
     assert (!touched < pages);
     Bigarray.Array1.unsafe_set memory (4096 * !touched) 'x';
     incr touched
   done;
-  count
+  page_faults () - before
 
 let kept = ref []
 
