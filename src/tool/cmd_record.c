@@ -30,9 +30,9 @@
 #include "measure/hit_filter.h"
 #include "measure/meter.h"
 #include "measure/open_pairs.h"
-#include "process/gc_gauges.h"
 #include "program/program.h"
 #include "record/conditions.h"
+#include "record/counters.h"
 #include "record/hit_events.h"
 #include "record/moments.h"
 #include "record/page_writer.h"
@@ -51,11 +51,9 @@ enum {
 	MOST_FILES = 10000,
 	SHARE_OF_EVENTS =
 		4, /* the part of --memory for events that processes write: one in so many */
-	WORD_BYTES = 8,
 	USUAL_HZ = 99,
 	MOST_HZ = 10000,
 	REFRESH_NS = 1000 * 1000 * 1000,
-	GAUGES_NS = 100 * 1000 * 1000, /* time between two readings of the collector's figures */
 };
 
 /* How long after the moment of a condition the events are still recorded. */
@@ -191,16 +189,15 @@ struct recording {
 	struct trace *trace;
 	struct hit_keys keys; /* by which the pairs are matched */
 	struct measure_session measure;
-	struct ocp_process *held; /* the program that was started and is held; NULL: none */
-	struct workload command;  /* the command, if there is one */
-	struct moments *moments;  /* NULL: no waits and no samples */
-	int64_t refreshed_ns;	  /* when `moments` was refreshed last */
-	struct gc_reader *gauges; /* NULL: not read */
-	int64_t gauges_ns;	  /* when they were read last */
-	int64_t start_ns, end_ns; /* when recording began, and when events were taken last */
-	uint64_t n_lost;	  /* events that did not fit into the buffer */
-	uint64_t n_open;	  /* slices without an end that were added last */
-	uint64_t n_unkept;	  /* pairs and calls without an end that are missing */
+	struct ocp_process *held;  /* the program that was started and is held; NULL: none */
+	struct workload command;   /* the command, if there is one */
+	struct moments *moments;   /* NULL: no waits and no samples */
+	int64_t refreshed_ns;	   /* when `moments` was refreshed last */
+	struct counters *counters; /* NULL: not read */
+	int64_t start_ns, end_ns;  /* when recording began, and when events were taken last */
+	uint64_t n_lost;	   /* events that did not fit into the buffer */
+	uint64_t n_open;	   /* slices without an end that were added last */
+	uint64_t n_unkept;	   /* pairs and calls without an end that are missing */
 	/* of a flight recorder: the next file, and when it is due (0: no condition holds) */
 	const char *why;
 	int64_t due_ns, held_ns;
@@ -283,38 +280,6 @@ static int before_detach(void *data)
 	int err = ocp_meter_take_hits(r->measure.meter, take_hit, r);
 
 	return err ? err : meter_find_ended_calls(r->measure.meter);
-}
-
-/* Add VALUE, the value of the counter NAME at NS. */
-static int add_counter(struct recording *r, const char *name, int64_t ns, uint64_t value)
-{
-	struct trace_event event = {
-		.kind = TRACE_COUNTER, .category = TRACE_GC, .begin_ns = ns, .value = (int64_t)value
-	};
-	int err = hit_events_track(r->trace, TRACE_COUNTERS, r->options->pid, 0, name, 0,
-				   &event.track);
-
-	return err < 0 ? err : trace_add(r->trace, &event);
-}
-
-static int read_gauges(struct recording *r)
-{
-	const int64_t now_ns = session_now_ns();
-	struct gc_gauges gauges;
-	int err;
-
-	if (!r->gauges || now_ns < r->gauges_ns + GAUGES_NS)
-		return 0;
-	r->gauges_ns = now_ns;
-	/* The process may be about to end, or its figures may change: they are read again. */
-	if (gc_reader_read(r->gauges, &gauges))
-		return 0;
-	err = add_counter(r, "major heap (bytes)", now_ns, gauges.words.heap * WORD_BYTES);
-	if (!err)
-		err = add_counter(r, "minor collections", now_ns, gauges.minor_collections);
-	if (!err)
-		err = add_counter(r, "major cycles", now_ns, gauges.major_collections);
-	return err;
 }
 
 /* Take the waits and samples, and refresh what takes them. */
@@ -524,7 +489,7 @@ static enum ending after_hits(void *data)
 	if (!r->err)
 		r->err = take_moments(r);
 	if (!r->err)
-		r->err = read_gauges(r);
+		r->err = counters_read(r->counters, r->trace, r->end_ns);
 	if (is_asked) {
 		is_asked = 0;
 		plan_file(r, "SIGUSR1", session_now_ns());
@@ -835,9 +800,9 @@ static int open_recorder(struct recording *r, struct ocp_process **procs)
 		code = find_keys(r);
 	if (code == EXIT_DONE)
 		code = measure_limit_sample(&r->measure, procs, options->n_pids);
-	/* Not an OCaml program, or not a known runtime: then without its figures. */
-	if (code == EXIT_DONE && options->n_pids == 1)
-		gc_reader_open(options->ctx, options->pid, &r->gauges);
+	if (code == EXIT_DONE && options->n_pids == 1 &&
+	    counters_open(options->ctx, options->pid, r->measure.meter, &r->counters))
+		code = say_error(options->ctx, -ENOMEM);
 	if (code == EXIT_DONE)
 		open_moments(r);
 	return code;
@@ -942,7 +907,7 @@ static int record_processes(struct options *options)
 	session_close(&session);
 	workload_close(&r.command);
 	recorder_socket_close(r.socket);
-	gc_reader_free(r.gauges);
+	counters_free(r.counters);
 	moments_close(r.moments);
 	trace_free(r.trace);
 	free((void *)r.keys.list);

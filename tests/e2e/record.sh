@@ -53,6 +53,7 @@ test_children() {
 }
 
 test_collector() { check_collector; }
+test_counters() { check_counters; }
 
 # ---- what has not ended -----------------------------------------------------------------------
 
@@ -119,6 +120,7 @@ test_waits_without_an_end() {
 		counters = [ns for ns, in sql("select ns from counters")]
 		assert name == "waits: I/O and events" and "Reborn.obey" in json.loads(args)["stack"], (name, args)
 		assert begin <= min(counters) and max(counters) <= begin + ns, (begin, ns, counters)
+		assert {value for value, in sql("select value from counters where track = 'runnable threads'")} == {0}
 	PY
 }
 

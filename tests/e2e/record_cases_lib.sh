@@ -177,6 +177,27 @@ check_collector() {
 	PY
 }
 
+# A reading counts the hits until a moment that lies between its own time and that of the next reading.
+check_counters() {
+	start_target "$O/tests/ocaml/steady"
+	start_recording -o "$TMP/trace" --print flood --json --no-waits --hz 0 --for 2s
+	wait "$RECORDING" || fail "status $?: $(<"$TMP/err")"
+	read_trace "$TMP/trace"
+	check_trace "$TARGET" <<-'PY'
+		(first,), = sql("select min(ns) from counters")
+		rates = sql("select ns, value from counters where track = 'hits per second' order by ns")
+		times = [first] + [ns for ns, _ in rates]
+		counted = sum(rate * (ns - before) / 1e9 for before, (ns, rate) in zip(times, rates))
+		def hits(since, until):
+		    return sql("select count(*) from instants where name = 'flood' and ns > ? and ns <= ?", since, until)[0][0]
+		least, most = hits(times[1], times[-1]), hits(first, 1 << 62)
+		assert len(rates) > 2 and totals["losses"]["prints_dropped"] == 0, (rates, totals["losses"])
+		assert 0 < least - 1 <= counted <= most + 1, (least, counted, most)
+		runnable = [value for value, in sql("select value from counters where track = 'runnable threads'")]
+		assert runnable and all(0 <= n <= 1 for n in runnable), runnable
+	PY
+}
+
 check_what_has_not_ended() {
 	start_target "$O/tests/ocaml/unended" 4
 	await_line ready

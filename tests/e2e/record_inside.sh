@@ -149,6 +149,7 @@ test_functions_without_arguments() {
 test_fibres_that_move() { check_fibres_that_move; }
 test_fibres_in_domains() { check_fibres_in_domains; }
 test_collector() { check_collector; }
+test_counters() { check_counters; }
 test_what_has_not_ended() { check_what_has_not_ended; }
 test_what_has_not_ended_yet() { check_what_has_not_ended_yet; }
 
