@@ -180,6 +180,7 @@ check_collector() {
 # A reading counts the hits until a moment that lies between its own time and that of the next reading.
 check_counters() {
 	start_target "$O/tests/ocaml/steady"
+	await_line ready
 	start_recording -o "$TMP/trace" --print flood --json --no-waits --hz 0 --for 2s
 	wait "$RECORDING" || fail "status $?: $(<"$TMP/err")"
 	read_trace "$TMP/trace"
