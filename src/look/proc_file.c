@@ -268,6 +268,14 @@ void proc_status_parse(const char *text, struct proc_status *status)
  * This function must not use proc_file_read(): proc_file_read() calls proc_why_no_access(), which
  * calls this function.
  */
+bool proc_stat_is_runnable(const char *text)
+{
+	/* "TID (NAME) STATE ...": the name may contain any character. */
+	const char *end = strrchr(text, ')');
+
+	return end && end[1] == ' ' && end[2] == 'R';
+}
+
 bool proc_wait_place_parse(const char *text, struct proc_wait_place *place)
 {
 	/* "running", "NUMBER ARGUMENT... RSP RIP" or, outside of a system call, "-1 RSP RIP" */

@@ -64,6 +64,12 @@ void proc_status_parse(const char *text, struct proc_status *status);
 /* Read the status of thread PID. Returns -ESRCH if there is no such thread. */
 int proc_status_read(struct ocp_ctx *ctx, pid_t pid, struct proc_status *status);
 
+/*
+ * Return true if TEXT, the contents of /proc/PID/task/TID/stat, is that of a thread that runs, or
+ * waits for a CPU.
+ */
+bool proc_stat_is_runnable(const char *text);
+
 /* Where a thread that waits has left its stack. */
 struct proc_wait_place {
 	uint64_t rsp, rip;

@@ -247,13 +247,9 @@ static bool is_running_now(const struct sampler_process *process,
 			   const struct sampler_thread *thread)
 {
 	char text[512];
-	const char *end;
 
-	if (!read_thread_file(process, thread, FILE_STATE, text, sizeof(text)))
-		return false;
-	/* "TID (NAME) STATE ...": the name may contain any character. */
-	end = strrchr(text, ')');
-	return end && end[1] == ' ' && end[2] == 'R';
+	return read_thread_file(process, thread, FILE_STATE, text, sizeof(text)) &&
+	       proc_stat_is_runnable(text);
 }
 
 struct walk_job {

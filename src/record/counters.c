@@ -7,7 +7,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/ctx.h"
@@ -32,7 +31,7 @@ struct counters {
 	struct gc_reader *gauges; /* NULL: the collector's figures are not read */
 	int64_t read_ns;	  /* when the hits were read last */
 	uint64_t hits;		  /* how many there were then */
-	unsigned int to_skip;	  /* for so many readings, do not look at the threads */
+	unsigned int to_skip;	  /* the number of readings before the next look at the threads */
 };
 
 static bool find_hits(struct counters *counters, uint64_t *hits)
@@ -97,11 +96,10 @@ static int read_gauges(const struct counters *counters, struct trace *trace, int
 	return err;
 }
 
-/* Return true if thread NAME of the directory TASKS runs, or waits for a CPU: state R. */
+/* Return true if thread NAME of the directory TASKS runs, or waits for a CPU. */
 static bool is_runnable(int tasks, const char *name)
 {
 	char path[32], text[512];
-	const char *end;
 	ssize_t n;
 	int fd;
 
@@ -114,9 +112,7 @@ static bool is_runnable(int tasks, const char *name)
 	if (n <= 0)
 		return false;
 	text[n] = '\0';
-	/* "TID (NAME) STATE ...": the name may contain any character. */
-	end = strrchr(text, ')');
-	return end && end[1] == ' ' && end[2] == 'R';
+	return proc_stat_is_runnable(text);
 }
 
 static int read_threads(struct counters *counters, struct trace *trace, int64_t ns)
