@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The holes in the machine code of templates_code.c, which templates.c fills. */
+/* The holes in the code of templates_code.c and templates_routines.h, which templates.c fills. */
 #ifndef CHANGE_INSIDE_TEMPLATES_CODE_H
 #define CHANGE_INSIDE_TEMPLATES_CODE_H
 

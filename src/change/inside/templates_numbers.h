@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The numbers that the code in templates_code.c uses: above all offsets in the structs of a block.
- * Only that file includes this one.
+ * The numbers that the code in templates_code.c and templates_routines.h uses: above all offsets in
+ * the structs of a block. Only templates_code.c includes this file.
  */
 #ifndef CHANGE_INSIDE_TEMPLATES_NUMBERS_H
 #define CHANGE_INSIDE_TEMPLATES_NUMBERS_H
