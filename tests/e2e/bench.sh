@@ -51,7 +51,7 @@ start ""; TRACER_SECONDS=1 end_tracer; bar stubborn 1 2'
 	eq "$STATUS" 1 "status: $(<"$TMP/err")"
 	eq "$(sed -E 's/pid [0-9]+/pid N/' <<<"$BARS")" "bar compiler: could not run (/no-such-compiler is missing) short
 bar late: 1.000 (at most 2) holds
-bar stubborn: could not run (the tracer (pid N) did not end when it was told to, and was killed) short
+bar stubborn: could not run (the tracer (pid N) did not end after SIGINT, and was killed) short
 bar target: could not run ($O/bench/no-such-target is missing: run make bench-programs) short"
 }
 

@@ -4,7 +4,9 @@
  * has N of them, and some more: the kernel takes pages that were not used for a second, such as
  * those of its code, and gives them back at the next use.
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <caml/mlvalues.h>
 #include <sys/resource.h>
 

@@ -175,7 +175,7 @@ await_on() { # WHAT ours|bpftrace
 	fi
 }
 
-# bpftrace misses a signal that comes while it begins, so it is told again, for TRACER_SECONDS.
+# bpftrace misses a signal that comes while bpftrace starts. So repeat the signal for TRACER_SECONDS.
 end_tracer() {
 	local i
 	for ((i = 0; i < ${TRACER_SECONDS:-60} * 50; i++)); do
@@ -184,7 +184,7 @@ end_tracer() {
 		sleep 0.02
 	done
 	if kill -KILL "$TRACER" 2>/dev/null; then
-		die "the tracer (pid $TRACER) did not end when it was told to, and was killed"
+		die "the tracer (pid $TRACER) did not end after SIGINT, and was killed"
 	fi
 	wait "$TRACER" || true
 }

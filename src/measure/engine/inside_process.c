@@ -744,7 +744,7 @@ static void append_times(void *data, const struct inside_times *times)
 	struct time_groups *groups = data;
 	struct measure_by_times *to = groups->times;
 
-	/* The process can write so many values to its block that there is no room for them. */
+	/* The process can write to its block: there may be more values than there is room for. */
 	if (!groups->room)
 		return;
 	groups->room--;
