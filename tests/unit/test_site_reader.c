@@ -82,6 +82,20 @@ static uint16_t gate_of(const struct block_site *site)
 	return site->gate == BLOCK_GATE_PRIVATE ? 0 : *(uint16_t *)(uintptr_t)site->gate_addr;
 }
 
+/* The numbers of the sites are in the order of the addresses, each of them once. */
+static void check_order(const struct area *area, const struct site_reader *reader)
+{
+	bool seen[N] = { false };
+
+	for (size_t i = 0; i < N; i++) {
+		const uint32_t number = site_reader_order(reader)[i];
+
+		assert_true(number < N && !seen[number]);
+		seen[number] = true;
+		assert_int_equal(area->sites[number].addr, site_reader_addrs(reader)[i]);
+	}
+}
+
 TEST(sites_are_what_they_are_now)
 {
 	struct area *area = *state;
@@ -103,6 +117,7 @@ TEST(sites_are_what_they_are_now)
 	}
 	for (size_t i = 0; i < N; i++)
 		assert_int_equal(site_reader_addrs(reader)[i], (uintptr_t)area->code + i * STRIDE);
+	check_order(area, reader);
 	site_reader_free(reader);
 }
 
@@ -156,6 +171,7 @@ TEST(a_missing_site_reads_as_zeros)
 		for (size_t i = 1; i < N; i++)
 			assert_true(site_reader_addrs(reader)[i - 1] <=
 				    site_reader_addrs(reader)[i]);
+		check_order(area, reader);
 		site_reader_free(reader);
 	}
 }

@@ -148,7 +148,8 @@ static int write_sites(struct stop *stop, const struct inside *inside,
 	if (err != -ENOTSUP && err != -EAGAIN)
 		return err;
 	return site_bytes_write(stop->ctx, stop->patcher, inside->sites, bytes,
-				inside->header.n_sites, kind == STORES_ATTACH);
+				site_reader_order(inside->reader), inside->header.n_sites,
+				kind == STORES_ATTACH);
 }
 
 /*

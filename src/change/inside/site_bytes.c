@@ -89,6 +89,7 @@ struct site_changes {
 	const struct block_site *sites;
 	const struct site_bytes *bytes;
 	size_t n;
+	const uint32_t *order; /* see site_reader_order() */
 	bool to_trampolines;
 	struct patch_write *writes; /* the writes of one step */
 };
@@ -129,15 +130,17 @@ static int write_step(const struct site_changes *changes, enum step step, bool u
 	return n_writes ? patcher_apply(changes->patcher, writes, n_writes) : 0;
 }
 
+/* Write N windows, in ascending order of their addresses: this takes the kernel the least time. */
 static int write_windows(struct ocp_ctx *ctx, const struct site_changes *changes, size_t n)
 {
-	struct patch_jump *jumps = calloc(n + 1, sizeof(*jumps));
+	struct patch_jump *jumps = malloc((n + 1) * sizeof(*jumps));
 	size_t n_jumps = 0;
 	int err;
 
 	if (!jumps)
 		return ctx_no_memory(ctx);
-	for (size_t i = 0; i < changes->n; i++) {
+	for (size_t k = 0; k < changes->n; k++) {
+		const size_t i = changes->order[k];
 		struct patch_jump *jump = &jumps[n_jumps];
 
 		if (!changes->sites[i].store || !is_window(&changes->sites[i]))
@@ -153,22 +156,23 @@ static int write_windows(struct ocp_ctx *ctx, const struct site_changes *changes
 }
 
 int site_bytes_write(struct ocp_ctx *ctx, struct patcher *patcher, const struct block_site *sites,
-		     const struct site_bytes *bytes, size_t n, bool to_trampolines)
+		     const struct site_bytes *bytes, const uint32_t *order, size_t n,
+		     bool to_trampolines)
 {
-	struct site_changes changes = { patcher, sites, bytes, n, to_trampolines, NULL };
-	size_t n_changed = 0;
+	struct site_changes changes = { patcher, sites, bytes, n, order, to_trampolines, NULL };
+	size_t n_windows = 0, n_others = 0;
 	int step, err = 0;
 
 	for (size_t i = 0; i < n; i++)
-		n_changed += sites[i].store != 0;
-	changes.writes = calloc(4 * n_changed + 1, sizeof(*changes.writes));
+		*(is_window(&sites[i]) ? &n_windows : &n_others) += sites[i].store != 0;
+	changes.writes = calloc(4 * n_others + 1, sizeof(*changes.writes));
 	if (!changes.writes)
 		return ctx_no_memory(ctx);
 	for (step = 0; !err && step < N_STEPS; step++)
 		err = write_step(&changes, (enum step)step, false);
 	/* If the windows fail, undo all steps below: count a step that need not be undone. */
 	if (!err) {
-		err = write_windows(ctx, &changes, n_changed);
+		err = n_windows ? write_windows(ctx, &changes, n_windows) : 0;
 		step++;
 	}
 	/* The step that failed has undone its own writes: undo those of the steps before it. */
@@ -186,6 +190,7 @@ struct site_reader {
 	/* for each site: its address, and that of its gate (0: not read) */
 	uint64_t *addrs, *gates;
 	uint64_t *sorted; /* addrs, ascending */
+	uint32_t *order;  /* the numbers of the sites in this order */
 	/*
 	 * The plan for reading. NULL if an address is invalid: the sites are then read one by one.
 	 */
@@ -198,16 +203,17 @@ static uint64_t gate_to_read(const struct block_site *site)
 	return site->gate == BLOCK_GATE_SEMAPHORE ? site->gate_addr : 0;
 }
 
-static int compare_addrs(const void *a, const void *b)
+static int compare_addrs(const void *a, const void *b, void *addrs)
 {
-	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	const uint64_t x = ((const uint64_t *)addrs)[*(const uint32_t *)a],
+		       y = ((const uint64_t *)addrs)[*(const uint32_t *)b];
 
 	return COMPARE(x, y);
 }
 
 /*
- * Fill reader->sorted. If there is a plan, its pieces are sorted already: take the addresses of the
- * sites from these pieces, in their order.
+ * Fill reader->order and reader->sorted. If there is a plan, its pieces are sorted already: take
+ * the sites from these pieces, in their order.
  */
 static void sort_addrs(struct site_reader *reader, size_t n_pieces)
 {
@@ -216,11 +222,14 @@ static void sort_addrs(struct site_reader *reader, size_t n_pieces)
 
 	for (size_t i = 0; pieces && i < n_pieces; i++)
 		if (pieces[i].to % sizeof(struct site_bytes) == offsetof(struct site_bytes, code))
-			reader->sorted[n++] = pieces[i].addr;
-	if (pieces)
-		return;
-	memcpy(reader->sorted, reader->addrs, reader->n * sizeof(*reader->sorted));
-	qsort(reader->sorted, reader->n, sizeof(*reader->sorted), compare_addrs);
+			reader->order[n++] = pieces[i].to / sizeof(struct site_bytes);
+	for (; n < reader->n; n++)
+		reader->order[n] = (uint32_t)n;
+	if (!pieces)
+		qsort_r(reader->order, reader->n, sizeof(*reader->order), compare_addrs,
+			reader->addrs);
+	for (size_t i = 0; i < reader->n; i++)
+		reader->sorted[i] = reader->addrs[reader->order[i]];
 }
 
 /*
@@ -280,8 +289,10 @@ int site_reader_make(struct ocp_ctx *ctx, const struct memory *memory,
 	reader->addrs = malloc((n + 1) * sizeof(*reader->addrs));
 	reader->gates = malloc((n + 1) * sizeof(*reader->gates));
 	reader->sorted = malloc((n + 1) * sizeof(*reader->sorted));
+	reader->order = malloc((n + 1) * sizeof(*reader->order));
 	reader->bytes = calloc(n + 1, sizeof(*reader->bytes));
-	if (!reader->addrs || !reader->gates || !reader->sorted || !reader->bytes) {
+	if (!reader->addrs || !reader->gates || !reader->sorted || !reader->order ||
+	    !reader->bytes) {
 		err = ctx_no_memory(ctx);
 	} else {
 		for (size_t i = 0; i < n; i++) {
@@ -305,6 +316,7 @@ void site_reader_free(struct site_reader *reader)
 	free(reader->addrs);
 	free(reader->gates);
 	free(reader->sorted);
+	free(reader->order);
 	free(reader->bytes);
 	free(reader);
 }
@@ -323,6 +335,11 @@ bool site_reader_is_for(const struct site_reader *reader, const struct block_sit
 const uint64_t *site_reader_addrs(const struct site_reader *reader)
 {
 	return reader->sorted;
+}
+
+const uint32_t *site_reader_order(const struct site_reader *reader)
+{
+	return reader->order;
 }
 
 /*

@@ -53,11 +53,12 @@ static inline uint32_t inside_displacement(const struct block_site *site)
  * Write to those of the N SITES whose `store` is not 0: the displacement of the trampoline if
  * TO_TRAMPOLINES, otherwise the original displacement; and `store` as the opcode. BYTES are the
  * present bytes of the sites. Write byte by byte, and only bytes that differ. Write windows last,
- * each whole: a jump to the trampoline, or the original bytes. After an error, all sites are as
- * before.
+ * each whole: a jump to the trampoline, or the original bytes. ORDER: see site_reader_order(). After
+ * an error, all sites are as before.
  */
 int site_bytes_write(struct ocp_ctx *ctx, struct patcher *patcher, const struct block_site *sites,
-		     const struct site_bytes *bytes, size_t n, bool to_trampolines);
+		     const struct site_bytes *bytes, const uint32_t *order, size_t n,
+		     bool to_trampolines);
 
 /*
  * Reads the bytes of the same sites repeatedly. The slow work is done once, while the process runs:
@@ -81,6 +82,12 @@ bool site_reader_is_for(const struct site_reader *reader, const struct block_sit
 
 /* Return the addresses of the sites in ascending order. The array belongs to READER. */
 const uint64_t *site_reader_addrs(const struct site_reader *reader);
+
+/*
+ * Return the numbers of the sites in ascending order of their addresses. The array belongs to
+ * READER.
+ */
+const uint32_t *site_reader_order(const struct site_reader *reader);
 
 /*
  * Read the sites. *BYTES has one element for each site, and is valid until the next read. Gates
