@@ -303,6 +303,100 @@ TEST(a_pair_contains_the_work_between_its_sites)
 	code_block_free(block);
 }
 
+/* pair_after_work(START, STOP, N): N times, a longer chain of multiplications before both sites. */
+#define MUCH_WORK "	.rept 96\n	imul %rax, %rax\n	.endr\n"
+__asm__(".macro pair_behind name, work:vararg\n"
+	".type \\name, @function\n"
+	"\\name:\n"
+	"	push	%rbx\n"
+	"	mov	%rdx, %rbx\n"
+	"1:	\\work\n"
+	"	call	*%rdi\n"
+	"	call	*%rsi\n"
+	"	dec	%rbx\n"
+	"	jnz	1b\n"
+	"	pop	%rbx\n"
+	"	ret\n"
+	".endm\n"
+	".pushsection .text\n"
+	".macro much_work\n" MUCH_WORK ".endm\n"
+	"	pair_behind pair_after_work much_work\n"
+	"	pair_behind pair_alone\n"
+	".type much_work_alone, @function\n"
+	"much_work_alone:\n"
+	"1:	much_work\n"
+	"	dec	%rdx\n"
+	"	jnz	1b\n"
+	"	ret\n"
+	".popsection\n");
+void pair_after_work(uint64_t start, uint64_t stop, uint64_t n);
+/* ... and nothing before them */
+void pair_alone(uint64_t start, uint64_t stop, uint64_t n);
+void much_work_alone(uint64_t start, uint64_t stop, uint64_t n);
+
+typedef void pair_function(uint64_t start, uint64_t stop, uint64_t n);
+
+enum { BATCHES = 50, N_A_BATCH = 1000 };
+
+/* The ticks of a call of RUN that does something once, in the fastest of several batches. */
+static double least_ticks(pair_function *run)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (int i = 0; i < BATCHES; i++) {
+		const uint64_t begin = ticks_now();
+		uint64_t ticks;
+
+		run(0, 0, N_A_BATCH);
+		ticks = ticks_now() - begin;
+		least = ticks < least ? ticks : least;
+	}
+	return (double)least / N_A_BATCH;
+}
+
+/* The mean time of the pairs of RUN, in ticks, without the longest tenth. */
+static double usual_ticks(pair_function *run)
+{
+	enum { N = BATCHES * N_A_BATCH, N_USUAL = N - N / 10 };
+	struct code_spec spec = code_pair_spec(16, 4);
+	struct code_block *block = code_block_new(&spec);
+	struct inside_pair totals;
+	uint64_t n = 0, twice_the_sum = 0;
+
+	run(block->trampolines[ENTER], block->trampolines[EXIT], N);
+	totals = code_pair(block, 0);
+	assert_int_equal(totals.count, N);
+	for (uint32_t i = 0; n < N_USUAL; i++) {
+		const uint64_t more =
+			totals.buckets[i] < N_USUAL - n ? totals.buckets[i] : N_USUAL - n;
+
+		twice_the_sum += more * (measure_bucket_start(i) + measure_bucket_start(i + 1) - 1);
+		n += more;
+	}
+	code_block_free(block);
+	return (double)twice_the_sum / 2 / (double)n;
+}
+
+/* The longer the work is, the longer is the pair. */
+TEST(a_pair_contains_all_the_work_between_its_sites)
+{
+	const double work = least_ticks(pair_work_alone), alone = usual_ticks(pair_alone),
+		     both = usual_ticks(pair_work);
+
+	if (both - alone < 0.6 * work)
+		fail_msg("%.0f ticks, %.0f without the work of %.0f", both, alone, work);
+}
+
+/* What the processor has still to do when a pair begins is not part of the pair. */
+TEST(a_pair_does_not_contain_the_work_before_it)
+{
+	const double work = least_ticks(much_work_alone), alone = usual_ticks(pair_alone),
+		     after_work = usual_ticks(pair_after_work);
+
+	if (after_work - alone > 0.3 * work)
+		fail_msg("%.0f ticks, %.0f without the work of %.0f", after_work, alone, work);
+}
+
 /*
  * Let the newest start have begun TICKS ago, and stop it. Returns what the test itself took, in
  * ticks.

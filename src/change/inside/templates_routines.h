@@ -118,7 +118,11 @@ asm(".macro ns_to_rax\n"
     ".Lraised\\@:\n"
     ".endm\n");
 
-/* Set rax to the time at which a pair begins or, if REJECTED, to 0. Changes rdx. */
+/*
+ * Set rax to the time at which a pair begins or, if REJECTED, to 0. Changes rdx. Each lfence is
+ * needed, also that of enter_stop: without it, a test a_pair_... of tests/unit/test_inside_pairs.c
+ * fails. A locked instruction does not order rdtsc, and rdtscp takes longer.
+ */
 asm(".macro begin_to_rax rejected\n"
     "	.if	\\rejected\n"
     "	xor	%eax, %eax\n"
