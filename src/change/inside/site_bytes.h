@@ -53,8 +53,8 @@ static inline uint32_t inside_displacement(const struct block_site *site)
  * Write to those of the N SITES whose `store` is not 0: the displacement of the trampoline if
  * TO_TRAMPOLINES, otherwise the original displacement; and `store` as the opcode. BYTES are the
  * present bytes of the sites. Write byte by byte, and only bytes that differ. Write windows last,
- * each whole: a jump to the trampoline, or the original bytes. ORDER: see site_reader_order(). After
- * an error, all sites are as before.
+ * each whole: a jump to the trampoline, or the original bytes. ORDER: see site_reader_order().
+ * After an error, all sites are as before.
  */
 int site_bytes_write(struct ocp_ctx *ctx, struct patcher *patcher, const struct block_site *sites,
 		     const struct site_bytes *bytes, const uint32_t *order, size_t n,
