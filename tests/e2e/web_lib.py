@@ -153,13 +153,14 @@ class Page:
         self.serve = serve
         options = Options()
         options.binary_location = "/usr/bin/chromium-headless-shell"
-        # Without --user-data-dir, which would start the browser without a page: the driver makes a folder for each session.
+        # Not with --user-data-dir: the browser would start without a page. The driver makes a folder in TMPDIR.
         for flag in ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking", *flags):
             options.add_argument(flag)
-        # The browser would write a log beside its program.
+        # With this switch of the driver the browser writes a log beside its program.
         options.add_experimental_option("excludeSwitches", ["enable-logging"])
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        self.driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
+        service = Service("/usr/bin/chromedriver", env={**os.environ, "TMPDIR": TMP})
+        self.driver = webdriver.Chrome(service=service, options=options)
         self.cdp("Page.addScriptToEvaluateOnNewDocument", source=SPY)
         self.size(1280)
         self.driver.get(url or serve.url())
@@ -257,10 +258,8 @@ class Page:
         urls = []
         for entry in self.driver.get_log("performance"):
             message = json.loads(entry["message"])["message"]
-            sent = message["params"] if message["method"] == "Network.requestWillBeSent" else None
-            # The browser's own first page is not from the server.
-            if sent and not sent["documentURL"].startswith("chrome://"):
-                urls.append(sent["request"]["url"])
+            if message["method"] == "Network.requestWillBeSent":
+                urls.append(message["params"]["request"]["url"])
         return urls
 
     def check_requests(self):
