@@ -78,6 +78,7 @@ def soak():
     for name in "memprof_lib_ocaml", "memprof_probes", "memprof_memtrace":
         yield script(name, "MEMPROF_EVENTS=1000000", "MEMPROF_TURNS=500", "WHOLE=yes")
     yield script("record_soak", "TRIGGERS=10000")
+    yield script("record_inside", "EVENTS=1000000")
     yield from of_part("soak")
 
 

@@ -69,7 +69,20 @@ static bool read_hit_filter(struct ocp_ctx *ctx, char *rest, struct record_condi
 	return true;
 }
 
-/* Read the words of a condition. The words are in COPY. *ERR as for read_hit_filter(). */
+/* Read TEXT into *NS. Returns false, and sets *ERR, if it is not a time that can be waited for. */
+static bool read_time(struct ocp_ctx *ctx, const char *text, uint64_t *ns, int *err)
+{
+	if (record_condition_read_time(text, ns))
+		return true;
+	*err = ctx_error(ctx, -EINVAL, "'%s' is not a time above 0, such as 500us, 10ms or 2s",
+			 text);
+	return false;
+}
+
+/*
+ * Read the words of a condition. The words are in COPY. *ERR is set if the time or the filter is
+ * wrong; the message is then in CTX.
+ */
 static bool read_condition(struct ocp_ctx *ctx, char *copy, struct record_condition *condition,
 			   int *err)
 {
@@ -85,12 +98,12 @@ static bool read_condition(struct ocp_ctx *ctx, char *copy, struct record_condit
 	}
 	if (strcmp(kind, "pause") == 0) {
 		condition->kind = WHEN_PAUSE;
-		return !rest && record_condition_read_time(what, &condition->ns);
+		return !rest && read_time(ctx, what, &condition->ns, err);
 	}
 	time = strsep(&rest, " ");
 	condition->kind = WHEN_SLOWER;
 	return strcmp(kind, "slower") == 0 && time && !rest && names_one_pair(what) &&
-	       record_condition_read_time(time, &condition->ns);
+	       read_time(ctx, time, &condition->ns, err);
 }
 
 int record_condition_read(struct ocp_ctx *ctx, const char *text, struct record_condition *condition)

@@ -68,6 +68,10 @@ int profile_file_open(struct ocp_ctx *ctx, const char *path, struct profile_file
 	int err;
 
 	*out = NULL;
+	if (strcmp(path, "-") == 0)
+		return ctx_error(ctx, -EINVAL,
+				 "-: a file is needed, not standard output (./- is the file of "
+				 "this name)");
 	/* Refuse devices and FIFOs: a file must not replace them. */
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
 		return ctx_error(ctx, -EINVAL, "%s: %s", path,

@@ -112,6 +112,7 @@ test_output_that_cannot_be_written() {
 	refused 2 "^ocaml-probes: $TMP/nosuch/out: No such file or directory$" "$TMP/nosuch/out"
 	refused 2 "^ocaml-probes: $TMP: Is a directory$" "$TMP"
 	refused 2 "^ocaml-probes: $TMP/fifo: not a regular file$" "$TMP/fifo"
+	refused 2 "^ocaml-probes: -: a file is needed, not standard output \(\./- is the file of this name\)$" -
 	refused 2 "^ocaml-probes: attach: -o: the name of the file is empty" ""
 	check_error 2 "^ocaml-probes: attach: -o: given twice" attach "$TARGET" --count -o "$TMP/a" -o "$TMP/b"
 	check_error 2 "^ocaml-probes: attach: -o '$TMP/a': requires --count" attach "$TARGET" -enable alpha -o "$TMP/a"

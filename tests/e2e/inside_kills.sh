@@ -3,7 +3,7 @@
 # programs go on, with the registers that they had; `doctor --fix` restores each byte, and is itself killed
 # at times.
 #
-#   KILLS=N	so many in each program (default: 20, or 8 with pairs, or with several processes),
+#   KILLS=N	so many in each program (default: 20, or 5 to 8 with pairs, or with several processes),
 #		spread over all system calls from the first to the last one
 #
 # needs: fixtures ocaml
@@ -162,7 +162,7 @@ test_fixture_recorded() {
 	start_fixture 2
 	start_fixture 1
 	RECORDED=(--print begin,end,hot --time begin,end)
-	kill_everywhere check_both_fixtures 8
+	kill_everywhere check_both_fixtures 5
 	end_fixture "${PIDS[0]}"
 	end_fixture "${PIDS[1]}"
 }

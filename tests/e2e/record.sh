@@ -290,7 +290,10 @@ test_mistakes() {
 	check_error 2 "record: --for and a command are mutually exclusive: recording the processes ends when 'true' has ended" "$pid" --for 1s -o "$TMP/trace" -- true
 	check_error 2 '^ocaml-probes: record: -o FILE or --html FILE is required$' "$pid"
 	check_error 2 "^ocaml-probes: record: --when 'slow 3ms': not 'slower START,STOP TIME'" "$pid" -o "$TMP/trace" --when 'slow 3ms'
-	check_error 2 "record: --when 'slower work,worked 3': not" "$pid" -o "$TMP/trace" --when 'slower work,worked 3'
+	check_error 2 "record: --when 'slower work,worked 3': '3' is not a time above 0, such as" "$pid" -o "$TMP/trace" --when 'slower work,worked 3'
+	check_error 2 "record: --when 'slower work,worked 0ms': '0ms' is not a time above 0, such as" "$pid" -o "$TMP/trace" --when 'slower work,worked 0ms'
+	check_error 2 "record: --when 'pause 0s': '0s' is not a time above 0, such as" "$pid" -o "$TMP/trace" --when 'pause 0s'
+	check_error 2 '^ocaml-probes: -: a file is needed, not standard output' "$pid" -o - --print work
 	check_error 2 "record: --when 'pause': not" "$pid" -o "$TMP/trace" --when 'pause'
 	check_error 2 "record: --when 'hit wor.*': not" "$pid" -o "$TMP/trace" --when 'hit wor.*'
 	check_error 2 "record: --when 'hit work,worked': not" "$pid" -o "$TMP/trace" --when 'hit work,worked'

@@ -21,7 +21,7 @@ SETTINGS=(BARE="${BARE:-yes}")
 SOME='c_calls arguments big_functions deep_recursion floats gc_stress library loops plugins raising_handlers signals threads'
 [[ -n ${PROGRAMS:-} || ${WHOLE:-no} != no ]] || PROGRAMS=$SOME
 export PROGRAMS=${PROGRAMS:-}
-TOGGLES=${TOGGLES:-1000}
+TOGGLES=${TOGGLES:-300}
 # OCaml 5 would let a recursion without end fill 1 GiB: as much stack as Linux gives OCaml 4.
 export OCAMLRUNPARAM=l=1M
 # A minor heap this small is collected all the time.

@@ -100,8 +100,10 @@ doctor_keeps_breakpoints() {
 	kill %?gdb
 }
 
+test_doctor_and_events_of_tracefs() { among_our_own doctor_and_events_of_tracefs; }
+
 # An event of tracefs shows no process that holds it. It may hold an int3 at its own offset, and no other.
-test_doctor_and_events_of_tracefs() {
+doctor_and_events_of_tracefs() {
 	local offsets
 	[[ -e /sys/kernel/tracing/uprobe_events ]] || mount -t tracefs none /sys/kernel/tracing
 	start_many
@@ -128,8 +130,10 @@ add_event() { # OFFSET [ARGUMENT]
 
 remove_event() { echo "-:$EVENT" >>/sys/kernel/tracing/uprobe_events; }
 
+test_doctor_without_capabilities() { among_our_own doctor_without_capabilities; }
+
 # The doctor says what it lacks, and does not assert what it cannot know.
-test_doctor_without_capabilities() {
+doctor_without_capabilities() {
 	need_counting
 	need_command setpriv
 	WRAPPER=(setpriv --bounding-set=-all --inh-caps=-all)
