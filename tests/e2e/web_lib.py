@@ -152,7 +152,8 @@ class Page:
     def __init__(self, serve, url=None, state="connected", flags=()):
         self.serve = serve
         options = Options()
-        options.binary_location = "/usr/bin/chromium-headless-shell"
+        # Not the script in /usr/bin: the driver would end that alone.
+        options.binary_location = "/usr/lib/chromium/chromium-headless-shell"
         # Not with --user-data-dir: the browser would start without a page. The driver makes a folder in TMPDIR.
         for flag in ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking", *flags):
             options.add_argument(flag)
