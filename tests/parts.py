@@ -34,11 +34,15 @@ def of_part(part):
             yield script(name)
 
 
-def cases(name, *settings):
-    """A step for each case of a script: it may take long."""
+def cases(name, *settings, compiler=None, pattern=""):
+    """A step for each case of a script that matches the PATTERN: it may take long."""
+    if compiler:
+        settings = (*settings, f"COMPILER={compiler}")
     with open(f"{ROOT}/tests/e2e/{name}.sh", encoding="utf-8") as file:
         for case in re.findall(r"^(test_\w+) *\(\)", file.read(), re.MULTILINE):
-            yield Step(f"{name}.{case}", f"{' '.join([*settings, 'tests/run'])} $O {name}/{case}")
+            if re.search(pattern, case):
+                yield Step(f"{name}.{case}" + (f".{compiler}" if compiler else ""),
+                           f"{' '.join([*settings, 'tests/run'])} $O {name}/{case}")
 
 
 def script(name, *settings):
@@ -54,6 +58,8 @@ def compilers():
 def kills():
     """the tool is killed at its system calls, thousands of times, and each of its calls fails once"""
     yield from cases("inside_kills", "KILLS=500")
+    # Threads, domains, effects and fibres.
+    yield from cases("inside_kills", "KILLS=300", compiler="5.3.0", pattern="ocaml|several")
     yield from cases("stores_kills", "KILLS=400")
     for name, setting in ("inside_keep", "KILLS=200"), ("memprof", "MEMPROF_KILLS=300"), ("memprof_events", "MEMPROF_KILLS=300"):
         yield script(name, setting)

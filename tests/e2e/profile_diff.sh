@@ -312,7 +312,7 @@ PY
 
 # What is within the sampling error is grey in the graph and in the list, and says so.
 test_noise_on_the_page() {
-	need_command chromium chromedriver
+	need_command chromium-headless-shell chromedriver
 	/usr/bin/python3 -c 'import selenium' 2>/dev/null || skip "python3-selenium is not installed"
 	make_two
 	diff_of "$TMP/old.json" "$TMP/new.json" --html "$TMP/diff.html" -q >/dev/null

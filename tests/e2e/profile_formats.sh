@@ -21,7 +21,7 @@ need_protobuf() {
 
 need_browser() {
 	need_driver
-	need_command chromium chromedriver
+	need_command chromium-headless-shell chromedriver
 	"$DEBIANS_PYTHON" -c 'import selenium' 2>/dev/null || skip "python3-selenium is not installed"
 }
 

@@ -13,7 +13,7 @@ READERS=$ROOT/tests/record
 DEBIANS_PYTHON=/usr/bin/python3
 
 need_browser() {
-	need_command chromium chromedriver
+	need_command chromium-headless-shell chromedriver
 	"$DEBIANS_PYTHON" -c 'import selenium' 2>/dev/null || skip "python3-selenium is not installed"
 }
 

@@ -170,7 +170,7 @@ test_budget() {
 }
 
 need_browser() {
-	need_command chromium chromedriver
+	need_command chromium-headless-shell chromedriver
 	/usr/bin/python3 -c 'import selenium' 2>/dev/null || skip "python3-selenium is not installed"
 }
 

@@ -326,7 +326,7 @@ test_files_of_memprof() {
 
 # KEEP_SCREENSHOTS: as in web.sh.
 test_page() {
-	need_command chromium chromedriver
+	need_command chromium-headless-shell chromedriver
 	/usr/bin/python3 -c 'import selenium' 2>/dev/null || skip "python3-selenium is not installed"
 	start_copy shares 0.005
 	cp "$COPY" "$TMP/kinds"

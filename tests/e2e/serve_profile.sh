@@ -410,7 +410,7 @@ test_profiler_dies() {
 # KEEP_SCREENSHOTS: as in web.sh.
 test_page() {
 	need_counting
-	need_command chromium chromedriver
+	need_command chromium-headless-shell chromedriver
 	/usr/bin/python3 -c 'import selenium' 2>/dev/null || skip "python3-selenium is not installed"
 	start_profiled touch
 	HOME=$TMP holds /usr/bin/python3 -B "$ROOT/tests/e2e/serve_profile_page.py" "$PROGRAM" "$TARGET" "${AT_FAULTS[0]#*=}" ||

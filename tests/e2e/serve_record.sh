@@ -217,7 +217,7 @@ test_refusals() {
 # The recordings on the page: listed, opened, downloaded and ordered, by the keyboard alone.
 test_page() {
 	start_program
-	need_command chromium chromedriver
+	need_command chromium-headless-shell chromedriver
 	/usr/bin/python3 -c 'import selenium' 2>/dev/null || skip "python3-selenium is not installed"
 	HOME=$TMP holds /usr/bin/python3 -B "$ROOT/tests/e2e/serve_record_page.py" "$PROGRAM" "/proc/$TARGET/fd/0" "$(output_of)" "$TMP/recordings" ||
 		fail "serve said: $(<"$TMP/serve.err")"

@@ -11,7 +11,7 @@ PAGE=$ROOT/tests/e2e/web_page.py
 # Debian's own interpreter: it is the one that has Debian's selenium.
 need_browser() {
 	need_counting
-	need_command chromium chromedriver
+	need_command chromium-headless-shell chromedriver
 	/usr/bin/python3 -c 'import selenium' 2>/dev/null || skip "python3-selenium is not installed"
 }
 
