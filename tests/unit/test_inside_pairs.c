@@ -377,24 +377,40 @@ static double usual_ticks(pair_function *run)
 	return (double)twice_the_sum / 2 / (double)n;
 }
 
+/*
+ * Return the ticks by which pairs of RUN take longer than those of pair_alone(), as a share of the
+ * ticks of WORK alone.
+ */
+static double share_of_work(pair_function *run, pair_function *work)
+{
+	const double alone = usual_ticks(pair_alone);
+
+	return (usual_ticks(run) - alone) / least_ticks(work);
+}
+
+/* What else the processor does can disturb a try. Without the fences, every try fails. */
+enum { TRIES = 10 };
+
 /* The longer the work is, the longer is the pair. */
 TEST(a_pair_contains_all_the_work_between_its_sites)
 {
-	const double work = least_ticks(pair_work_alone), alone = usual_ticks(pair_alone),
-		     both = usual_ticks(pair_work);
+	double share = 0;
 
-	if (both - alone < 0.6 * work)
-		fail_msg("%.0f ticks, %.0f without the work of %.0f", both, alone, work);
+	for (int i = 0; i < TRIES && share < 0.6; i++)
+		share = share_of_work(pair_work, pair_work_alone);
+	if (share < 0.6)
+		fail_msg("only %.2f of the work", share);
 }
 
 /* What the processor has still to do when a pair begins is not part of the pair. */
 TEST(a_pair_does_not_contain_the_work_before_it)
 {
-	const double work = least_ticks(much_work_alone), alone = usual_ticks(pair_alone),
-		     after_work = usual_ticks(pair_after_work);
+	double share = 1;
 
-	if (after_work - alone > 0.3 * work)
-		fail_msg("%.0f ticks, %.0f without the work of %.0f", after_work, alone, work);
+	for (int i = 0; i < TRIES && share > 0.3; i++)
+		share = share_of_work(pair_after_work, much_work_alone);
+	if (share > 0.3)
+		fail_msg("%.2f of the work", share);
 }
 
 /*
