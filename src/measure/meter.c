@@ -855,6 +855,11 @@ int64_t meter_start_ns(const struct ocp_meter *meter)
 	return meter->start_ns;
 }
 
+int64_t meter_hits_until(const struct ocp_meter *meter)
+{
+	return meter->engine ? meter->ops->printed_until(meter->engine) : 0;
+}
+
 enum ocp_split ocp_meter_get_split(const struct ocp_meter *meter)
 {
 	return meter->request.split;

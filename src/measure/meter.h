@@ -170,6 +170,12 @@ struct ocp_meter {
 int64_t meter_start_ns(const struct ocp_meter *meter);
 
 /*
+ * Return a time (CLOCK_MONOTONIC): ocp_meter_take_hits() has passed all hits up to it. Return 0 if
+ * no hit was passed yet.
+ */
+int64_t meter_hits_until(const struct ocp_meter *meter);
+
+/*
  * hits.c: return why the value of argument number ARG of HIT is unknown, as a clause for a message:
  * "whose place cannot be read (8@sy)". The argument must have the kind OCP_UNSUPPORTED. The caller
  * frees the text. Return NULL if memory is short.

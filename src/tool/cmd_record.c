@@ -222,7 +222,7 @@ static void plan_file(struct recording *r, const char *why, int64_t ns)
 	r->due_ns = ns + AFTERWARDS_NS;
 }
 
-/* Somebody waits for a file: write it now, unless one is planned already. */
+/* Somebody waits for a file: write it soon, unless one is planned already. */
 static void plan_dump(struct recording *r)
 {
 	if (r->due_ns)
@@ -481,6 +481,12 @@ static bool is_flight_recorder(const struct recording *r)
 	return r->own->n_conditions || r->own->has_last;
 }
 
+/* Return true if a file is due, and all hits that happened until then have been taken. */
+static bool is_due(const struct recording *r)
+{
+	return r->due_ns && meter_hits_until(r->measure.meter) >= r->due_ns;
+}
+
 static enum ending after_hits(void *data)
 {
 	struct recording *r = data;
@@ -494,9 +500,8 @@ static enum ending after_hits(void *data)
 		is_asked = 0;
 		plan_file(r, "SIGUSR1", session_now_ns());
 	}
-	if (!r->err && r->due_ns && session_now_ns() >= r->due_ns)
+	if (!r->err && is_due(r))
 		r->err = write_due(r, true);
-	/* Requests come last: the hits before a request are taken before its file is written. */
 	if (!r->err && recorder_socket_take(r->socket))
 		plan_dump(r);
 	r->measure.err = r->err;

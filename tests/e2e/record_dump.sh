@@ -37,6 +37,23 @@ $TMP/page-1.html" "paths"
 	eq "$(ls "$TMP/run/ocaml-probes")" "" "what is left in the directory"
 }
 
+# The recorder does nothing for some time just before it takes a request. What happens meanwhile is in the file, too.
+hits_just_before_a_request() { # FLAG...
+	local i
+	start_reborn
+	printf '#!/bin/sh\nexec strace -D -qq -o /dev/null -e trace=accept4 -e inject=accept4:delay_enter=500ms "%s" "$@"\n' "$TOOL" >"$TMP/late"
+	chmod +x "$TMP/late"
+	TOOL=$TMP/late start_recording --name flight -o "$TMP/dump" "$@"
+	for i in 1 2 3; do
+		pass 1
+		eq "$(count_of work "$("$TOOL" record --dump flight)")" "$i" "hits of file $i"
+	done
+	stop_recording
+}
+
+test_hits_just_before_a_request() { hits_just_before_a_request; }
+test_hits_just_before_a_request_inside() { hits_just_before_a_request --engine inside; }
+
 # A request during the second after a condition gets the file that is planned, and is not answered before.
 test_dump_while_a_file_is_planned() {
 	start_reborn

@@ -129,19 +129,23 @@ TEST(who_is_interrupted_is_waited_for)
 	for (int i = 0; i < 5; i++) {
 		/* Of number 1 nothing is known but that it may be older. */
 		assert_int_equal(take(&ring, false), 0);
+		assert_true(print_ring_until(ring.reader) < (int64_t)late->record.ts_ns);
 		a_moment();
 	}
 	finish(late);
 	a_moment();
 	assert_int_equal(take(&ring, false), 2);
+	assert_true(print_ring_until(ring.reader) >= (int64_t)early->record.ts_ns);
 	assert_int_equal(ring.n_disordered, 0);
 	/* What came after the last call waits for the next but one, at most. */
 	put(&ring, 2);
 	assert_int_equal(take(&ring, false), 0);
+	assert_true(print_ring_until(ring.reader) < clock_ns(CLOCK_MONOTONIC) - 1000 * 1000);
 	a_moment();
 	take(&ring, false);
 	take(&ring, false);
 	assert_int_equal(ring.n_taken, 3);
+	assert_true(print_ring_until(ring.reader) >= (int64_t)ring.last_ns);
 	put(&ring, 3);
 	assert_int_equal(take(&ring, true), 1);
 	tear_down(&ring);

@@ -395,6 +395,11 @@ struct engine_ops {
 	 */
 	int (*print)(struct engine *engine, bool all, engine_print_fn fn, void *data);
 	/*
+	 * Return a time of CLOCK_MONOTONIC, in nanoseconds: the calls of `print` have passed all
+	 * records up to it. 0: none yet. INT64_MAX: there are no records.
+	 */
+	int64_t (*printed_until)(const struct engine *engine);
+	/*
 	 * Set OPENS to the pairs and calls that have begun and not ended. Calls that an exception
 	 * has ended are included. NULL: the engine cannot say this. Call this only if the spec has
 	 * has_slower. The caller calls engine_opens_free(), also on failure.

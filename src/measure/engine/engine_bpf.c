@@ -1086,6 +1086,11 @@ static int engine_print(struct engine *engine, bool all, engine_print_fn fn, voi
 		   : 0;
 }
 
+static int64_t engine_printed_until(const struct engine *engine)
+{
+	return engine->ring ? print_ring_until(engine->ring) : INT64_MAX;
+}
+
 static int engine_check(struct ocp_ctx *ctx)
 {
 	struct bpf_support support;
@@ -1111,6 +1116,7 @@ const struct engine_ops engine_bpf = {
 	.read_stacks = engine_bpf_read_stacks,
 	.forget = engine_bpf_forget,
 	.print = engine_print,
+	.printed_until = engine_printed_until,
 	.read_open = engine_bpf_read_open,
 	.detach = engine_detach,
 	.close = engine_close,

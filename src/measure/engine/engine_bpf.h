@@ -92,11 +92,13 @@ struct engine {
  * engine_bpf_read.c: print_ring_open() makes a reader of the ring buffer with the descriptor
  * MAP_FD, which has BYTES bytes. If DEPTH is not 0, the records are struct measure_stack_record,
  * with stacks of up to DEPTH frames. print_ring_open() returns 0 or a negative errno,
- * print_ring_close() accepts NULL, and print_ring_take() implements engine_ops.print.
+ * print_ring_close() accepts NULL, print_ring_take() implements engine_ops.print,
+ * and print_ring_until() engine_ops.printed_until.
  */
 int print_ring_open(int map_fd, size_t bytes, unsigned int depth, struct print_ring **out);
 void print_ring_close(struct print_ring *ring);
 int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void *data);
+int64_t print_ring_until(const struct print_ring *ring);
 
 /* Return whether SPLIT requires counting by thread id, by process id, or by neither. */
 enum measure_keyed_by engine_bpf_keyed_by(enum ocp_split split);

@@ -341,6 +341,7 @@ struct print_ring {
 	size_t page, bytes, record_bytes;
 	unsigned long mark; /* end of the reserved records at the previous call */
 	uint64_t mark_ns;   /* a time: all records from `mark` on are newer */
+	uint64_t passed_ns; /* a time: all records up to it were passed on */
 	unsigned long seen; /* the previous call has considered all records before this position */
 	/* records before `seen` were passed on if they are not newer than this */
 	uint64_t seen_ns;
@@ -572,12 +573,19 @@ int print_ring_take(struct print_ring *ring, bool all, engine_print_fn fn, void 
 		if (record && is_valid(record))
 			fn(data, record, stack_of_record(ring, record, &stack));
 	}
+	if (end >= ring->mark)
+		ring->passed_ns = ring->mark_ns;
 	ring->mark = produced;
 	ring->mark_ns = now_ns;
 	ring->seen = end;
 	ring->seen_ns = until_ns;
 	__atomic_store_n(ring->consumer, keep, __ATOMIC_RELEASE);
 	return 0;
+}
+
+int64_t print_ring_until(const struct print_ring *ring)
+{
+	return (int64_t)ring->passed_ns;
 }
 
 /* ---- counts --------------------------------------------------------------------------------- */

@@ -10,8 +10,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/search.h"
 #include "measure/engine/event_matcher.h"
 #include "measure/engine/inside_process.h"
@@ -24,7 +26,14 @@ struct engine {
 	bool is_detached;
 	bool is_found; /* an earlier tool attached the processes */
 	bool is_kept;
+	int64_t printed_ns; /* see engine_ops.printed_until */
 };
+
+/*
+ * At an event, a thread reads a counter of its CPU. An upper bound of the error of its time; the
+ * real error is much smaller (SETTLED_TICKS in change/inside/records.c).
+ */
+enum { SETTLED_NS = 1000 * 1000 };
 
 const char *engine_inside_cannot(const struct engine_spec *spec)
 {
@@ -331,12 +340,20 @@ static int read_engine(struct engine *engine, struct engine_reading *reading)
 
 static int print_events(struct engine *engine, bool all, engine_print_fn fn, void *data)
 {
+	const int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
 	int err = 0;
 
 	for (size_t i = 0; !err && engine->plan.points && i < engine->n_processes; i++)
 		err = event_matcher_print(inside_process_events(engine->processes[i]), all, fn,
 					  data);
+	if (!err)
+		engine->printed_ns = now_ns - SETTLED_NS;
 	return err;
+}
+
+static int64_t events_printed_until(const struct engine *engine)
+{
+	return engine->printed_ns;
 }
 
 static int read_open_events(struct engine *engine, struct engine_opens *opens)
@@ -466,6 +483,7 @@ const struct engine_ops engine_inside = {
 	.read = read_engine,
 	.forget = forget_keys,
 	.print = print_events,
+	.printed_until = events_printed_until,
 	.read_open = read_open_events,
 	.detach = detach,
 	.close = close_engine,
