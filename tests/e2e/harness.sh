@@ -251,14 +251,20 @@ test_a_script_is_not_on_a_compiler() {
 	eq "$(COMPILER=5.1.4 "$TMP/tests/run" --needs some 2>&1 || echo "status $?")" $'tests/run: some: no such test\nstatus 1'
 }
 
-# Each writes when it begins and ends.
+# Each writes when it begins and ends. It waits until TOGETHER of them have begun (default: 1).
 make_scripts_that_wait() { # NAME...
 	local name
 	for name; do
 		make_script "$name" <<-END
 			# ${name%%_*}: it
 			. "\$(dirname "\$0")/lib.sh"
-			test_a() { echo "+$name" >>"\$O/log"; pause 0.3; echo "-$name" >>"\$O/log"; eq 1 1; }
+			test_a() {
+				echo "+$name" >>"\$O/log"
+				wait_for '[[ \$(grep -c "^+" "\$O/log") -ge \${TOGETHER:-1} ]]'
+				pause 0.3
+				echo "-$name" >>"\$O/log"
+				eq 1 1
+			}
 			run_tests "\$@"
 		END
 	done
@@ -276,7 +282,7 @@ test_the_queue() {
 	# Others are.
 	make_scripts_that_wait b_one b_two
 	rm "$TMP/build/log"
-	WORKERS=2 run_copy b_one b_two
+	WORKERS=2 TOGETHER=2 run_copy b_one b_two
 	eq "$(cut -c1 "$TMP/build/log" | xargs)" "+ + - -"
 	# The longest is the first.
 	printf 'b_two\t3\nb_one\t2\n' >"$TMP/build/test-times"
@@ -369,7 +375,7 @@ test_a_test_that_hangs() {
 	END
 	matches "$lines" 'not ok - test_hang'
 	matches "$lines" 'did not end within 1 s'
-	matches "$lines" '# *[0-9]+ +[0-9]+ S +[^ ]+ +sleep 1000'
+	matches "$lines" '# *[0-9]+ +[0-9]+ S[^ ]* +[^ ]+ +sleep 1000'
 	eq "$status" 1
 }
 
