@@ -100,7 +100,7 @@ test_allocation() {
 	start_profile --exe "$mine" --alloc
 	start_target "$mine" alloc
 	await_line ready
-	sleep 1
+	wait_for '! has_own_code'
 	tell "run 0.5"
 	await_line "done"
 	end_profile
