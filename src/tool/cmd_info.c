@@ -264,8 +264,6 @@ static struct json_object *sites_json(const struct ocp_process *proc, const stru
 	return array;
 }
 
-enum { EXAM_MS = 10000 };
-
 /* ---- states and tracer ---------------------------------------------------------------------- */
 
 /* The process that traces the examined process. */
@@ -389,7 +387,7 @@ static int run_info(struct options *options)
 	progress_begin(options, "reading");
 	do
 		err = ocp_process_open(options->ctx, options->pid, &proc);
-	while (err == -EAGAIN && verdicts_await(verdicts, EXAM_MS));
+	while (err == -EAGAIN && verdicts_await(verdicts, VERDICTS_WAIT_MS));
 	if (!err && ocp_process_probe_count(proc) == 0)
 		none = process_need_native(options->ctx, options->pid);
 	progress_end();

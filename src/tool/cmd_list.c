@@ -83,7 +83,7 @@ struct follow_file {
 };
 
 /* A machine usually runs few executables, but a build runs thousands of new ones. */
-enum { MAX_FILES = 4096, EXAM_MS = 12000 };
+enum { MAX_FILES = 4096 };
 
 static bool is_of(const struct follow_file *file, const struct stat *st)
 {
@@ -102,14 +102,14 @@ static int open_program(struct ocp_ctx *ctx, struct verdicts *verdicts, int fd, 
 	do {
 		again = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 		err = again < 0 ? -errno : program_open_from(ctx, again, &origin, prog);
-	} while (err == -EAGAIN && verdicts_await(verdicts, EXAM_MS));
+	} while (err == -EAGAIN && verdicts_await(verdicts, VERDICTS_WAIT_MS));
 	close(fd);
 	return err;
 }
 
 /*
  * Read the file of FD and take ownership of FD. Treat a damaged file as a program that is not
- * OCaml.
+ * OCaml. Return -EAGAIN, with a warning, if the file could not be examined in time.
  */
 static int read_followed_program(struct ocp_ctx *ctx, struct verdicts *verdicts, int fd, pid_t pid,
 				 struct follow_program *program)
@@ -123,6 +123,11 @@ static int read_followed_program(struct ocp_ctx *ctx, struct verdicts *verdicts,
 	if (readlink(path, name, sizeof(name) - 1) <= 0)
 		snprintf(name, sizeof(name), "%s", path);
 	err = open_program(ctx, verdicts, fd, pid, name, &prog);
+	if (err == -EAGAIN) {
+		ctx_log(ctx, OCP_LOG_WARN, "pid %d: left out: %s could not be examined in time",
+			(int)pid, name);
+		return err;
+	}
 	if (err || !prog)
 		return err == -ENOMEM ? err : 0;
 	program->n_probes = ocp_program_probe_count(prog);
@@ -150,8 +155,9 @@ static int remember_file(struct ocp_ctx *ctx, struct follow_files *files,
 }
 
 /*
- * Examine the executable of process PID. Returns -ESRCH if the process has ended, or -ENOMEM. Treat
- * a file that cannot be read as a program that is not OCaml.
+ * Examine the executable of process PID. Returns -ESRCH if the process has ended, -EAGAIN if there
+ * was no time to read the file, or -ENOMEM. Treat a file that cannot be read as a program that is
+ * not OCaml.
  */
 static int follow_files_look(struct ocp_ctx *ctx, struct follow_files *files, pid_t pid,
 			     struct follow_program *program)
@@ -727,8 +733,6 @@ static int list_follow(struct options *options)
 
 /* ---- lists ---------------------------------------------------------------------------------- */
 
-#define EXAM_NS INT64_C(10000000000)
-
 /* Print the probes of PROG as JSON. ARGS: the sites with their arguments, or NULL. Frees ARGS. */
 static void print_program_json(const char *path, const struct ocp_program *prog,
 			       struct json_object *args)
@@ -886,13 +890,13 @@ static int scan_into(struct options *options, struct listed_processes *list, cha
 /*
  * Scan all processes into LIST. An examiner process reads the files of other users first, because
  * this process may be root and a hostile file could take its time and memory. When the examiner has
- * new results, scan again with them. Wait at most EXAM_NS for results.
+ * new results, scan again with them. Wait at most VERDICTS_WAIT_MS for results.
  */
 static int scan_examined(struct options *options, struct listed_processes *list, char **bytes,
 			 struct ocp_scan_summary *summary)
 {
 	struct verdicts *verdicts = verdicts_new(options->ctx);
-	const int64_t until_ns = session_now_ns() + EXAM_NS;
+	const int64_t until_ns = session_now_ns() + VERDICTS_WAIT_MS * INT64_C(1000000);
 	size_t n_pending;
 	int64_t left_ns;
 	int err;

@@ -318,11 +318,15 @@ static void kill_late(struct examiner *examiner)
 bool examiner_has_ended(struct examiner *examiner, int wait_ms)
 {
 	struct pollfd end = { .fd = examiner->pidfd, .events = POLLIN };
+	const int64_t late_ms = examiner->since_ms + examiner->limits.wall_ms - clock_ms();
 	int status = 0;
 	pid_t pid;
 
 	if (!examiner->pid)
 		return true;
+	/* Wake when the child is late: kill_late() then ends it. */
+	if (!examiner->is_late && late_ms < wait_ms)
+		wait_ms = late_ms > 0 ? (int)late_ms : 0;
 	if (wait_ms > 0)
 		poll(&end, 1, wait_ms);
 	pid = waitpid(examiner->pid, &status, WNOHANG);

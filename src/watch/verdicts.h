@@ -41,6 +41,9 @@ void verdicts_free(struct verdicts *verdicts);
  * processes once, or that read one process.
  */
 void verdicts_set_strangers(struct verdicts *verdicts);
+/* A time to wait for the verdict on one file: longer than the examiner reads the file at most. */
+enum { VERDICTS_WAIT_MS = 12000 };
+
 /*
  * Wait at most WAIT_MS for the verdicts on the queued files. Return whether there are new verdicts.
  */

@@ -91,7 +91,7 @@ static struct examiner *examined(struct exam_file *files, size_t n, size_t max_s
 	for (size_t i = 0; i < n; i++)
 		files[i].origin = (struct file_origin){ .name = "a: file", .pid = 1 };
 	assert_int_equal(examiner_start(ctx, files, n, &rules, limits, &examiner), 0);
-	while (!examiner_has_ended(examiner, 1))
+	while (!examiner_has_ended(examiner, 60000))
 		;
 	return examiner;
 }
