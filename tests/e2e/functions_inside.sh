@@ -252,16 +252,26 @@ test_kills() {
 	kill_while_calls_are_counted "${KILLS:-12}" "${tool[@]}"
 }
 
-# A program of the language suite does the same with all functions counted.
-check_program() {
-	local program=$TMP/suite/$PROGRAM expected=0
-	"$program" >"$TMP/$PROGRAM.expected" 2>&1 || expected=$?
-	start_counted "$TMP/$PROGRAM.json" "$program"
+# A program of the language suite does the same with what MEASURED says.
+check_same() { # WHAT
+	local program=$TMP/suite/$PROGRAM out=$TMP/$PROGRAM.$1.json
+	start_measured "$out" "$program"
 	finish_target
-	wait "$COUNTING" || fail "$PROGRAM: $(<"$TMP/$PROGRAM.json.err")"
-	eq "$(cat "$(output_of)")" "$(<"$TMP/$PROGRAM.expected")" "$PROGRAM"
-	eq "$TARGET_STATUS" "$expected" "status of $PROGRAM"
-	finds '"hits":[1-9]' "$TMP/$PROGRAM.json"
+	wait "$COUNTING" || fail "$PROGRAM, $1: $(<"$out.err")"
+	eq "$(cat "$(output_of)")" "$(<"$TMP/$PROGRAM.expected")" "$PROGRAM, $1"
+	eq "$TARGET_STATUS" "$EXPECTED" "status of $PROGRAM, $1"
+}
+
+# ... with all functions counted and, besides, those of its own module and of Stdlib timed.
+check_program() {
+	EXPECTED=0
+	"$TMP/suite/$PROGRAM" >"$TMP/$PROGRAM.expected" 2>&1 || EXPECTED=$?
+	MEASURED=(--count='fn:.*')
+	check_same counted
+	finds '"hits":[1-9]' "$TMP/$PROGRAM.counted.json"
+	MEASURED+=(--time "fn:${PROGRAM^}\\..*" --time 'fn:Stdlib\.[a-z].*')
+	check_same timed
+	finds '"starts":[1-9]' "$TMP/$PROGRAM.timed.json"
 }
 
 test_suite() {
