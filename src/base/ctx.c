@@ -17,6 +17,7 @@ struct ocp_ctx {
 	enum ocp_log_level log_level;
 	bool log_is_paused;
 	bool gigatext_allowed;
+	unsigned int n_exec_waits;	     /* see ctx_may_wait_for_exec() */
 	const struct file_rules *file_rules; /* NULL: no rules */
 	char error[ERROR_BYTES];
 	char hint[HINT_BYTES];
@@ -25,6 +26,13 @@ struct ocp_ctx {
 struct ocp_ctx *ocp_ctx_new(void)
 {
 	return calloc(1, sizeof(struct ocp_ctx));
+}
+
+bool ctx_may_wait_for_exec(struct ocp_ctx *ctx)
+{
+	enum { MOST_WAITS = 500 };
+
+	return ctx->n_exec_waits++ < MOST_WAITS;
 }
 
 void ocp_ctx_free(struct ocp_ctx *ctx)

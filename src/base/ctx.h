@@ -51,6 +51,12 @@ void ctx_pause_log(struct ocp_ctx *ctx, bool is_paused);
 /* Return whether the user allows writes to code on 1 GiB pages: see ocp_ctx_allow_gigatext(). */
 bool ctx_gigatext_is_allowed(const struct ocp_ctx *ctx);
 
+/*
+ * Return whether CTX may wait another millisecond for a process in the middle of an exec. It may do
+ * so 500 times: the programs of a hostile user can make each exec take long.
+ */
+bool ctx_may_wait_for_exec(struct ocp_ctx *ctx);
+
 /* Record the message "out of memory", and return -ENOMEM. */
 static inline int ctx_no_memory(struct ocp_ctx *ctx)
 {

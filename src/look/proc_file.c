@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/foreign_file.h"
@@ -405,13 +406,31 @@ uint64_t auxv_find(const char *bytes, size_t n_bytes, uint64_t type)
 	return 0;
 }
 
+/* Return true if the vector in BYTES ends where it begins. */
+static bool is_empty_auxv(const char *bytes, size_t n_bytes)
+{
+	uint64_t type = AT_NULL;
+
+	if (n_bytes >= sizeof(type))
+		memcpy(&type, bytes, sizeof(type));
+	return n_bytes && type == AT_NULL;
+}
+
 int auxv_read(struct ocp_ctx *ctx, pid_t pid, uint64_t type, uint64_t *value)
 {
+	const struct timespec ms = { .tv_nsec = 1000000 };
 	size_t n_bytes = 0;
 	char *bytes = NULL;
 	int err = proc_memory_file_read(ctx, pid, "auxv", &bytes, &n_bytes);
 
 	*value = 0;
+	/* The kernel fills the vector at the end of an exec. */
+	while (!err && is_empty_auxv(bytes, n_bytes) && ctx_may_wait_for_exec(ctx)) {
+		free(bytes);
+		bytes = NULL;
+		nanosleep(&ms, NULL);
+		err = proc_memory_file_read(ctx, pid, "auxv", &bytes, &n_bytes);
+	}
 	if (err)
 		return err;
 	*value = auxv_find(bytes, n_bytes, type);

@@ -101,7 +101,7 @@ bool proc_has_memory(pid_t pid);
 
 /*
  * Set *VALUE to the value of TYPE (AT_...) in the auxiliary vector of process PID; 0 if the vector
- * lacks TYPE.
+ * lacks TYPE. If the process is in the middle of an exec, wait for the new vector.
  */
 int auxv_read(struct ocp_ctx *ctx, pid_t pid, uint64_t type, uint64_t *value);
 
