@@ -484,7 +484,8 @@ static bool is_flight_recorder(const struct recording *r)
 /* Return true if a file is due, and all hits that happened until then have been taken. */
 static bool is_due(const struct recording *r)
 {
-	return r->due_ns && meter_hits_until(r->measure.meter) >= r->due_ns;
+	return r->due_ns && session_now_ns() >= r->due_ns &&
+	       meter_hits_until(r->measure.meter) >= r->due_ns;
 }
 
 static enum ending after_hits(void *data)
