@@ -170,8 +170,8 @@ struct ocp_meter {
 int64_t meter_start_ns(const struct ocp_meter *meter);
 
 /*
- * Return a time (CLOCK_MONOTONIC): ocp_meter_take_hits() has passed all hits up to it. Return 0 if
- * no hit was passed yet.
+ * Return a time (CLOCK_MONOTONIC) up to which ocp_meter_take_hits() has passed all hits. Return 0
+ * before it has passed any.
  */
 int64_t meter_hits_until(const struct ocp_meter *meter);
 

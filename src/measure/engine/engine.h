@@ -395,8 +395,9 @@ struct engine_ops {
 	 */
 	int (*print)(struct engine *engine, bool all, engine_print_fn fn, void *data);
 	/*
-	 * Return a time of CLOCK_MONOTONIC, in nanoseconds: the calls of `print` have passed all
-	 * records up to it. 0: none yet. INT64_MAX: there are no records.
+	 * Return a time of CLOCK_MONOTONIC, in nanoseconds. The calls of `print` have passed all
+	 * records up to this time. Return 0 before the first such call, and INT64_MAX if the engine
+	 * makes no records.
 	 */
 	int64_t (*printed_until)(const struct engine *engine);
 	/*
