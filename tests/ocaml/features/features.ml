@@ -137,7 +137,7 @@ let memory : (char, Bigarray.int8_unsigned_elt, Bigarray.c_layout) Bigarray.Arra
 
 let next_page = Array.init workers (fun worker -> worker * most_pages)
 
-external page_faults : unit -> int = "features_page_faults" [@@noalloc]
+external page_faults : unit -> int = "page_faults" [@@noalloc]
 
 (* Some faults more are of pages that the kernel has taken meanwhile, such as those of code. *)
 let[@inline never] touch b n =

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: MIT
 /*
  * A call of OCaml from C, the clock by which tools measure, and a wait that keeps the lock of the
- * runtime, and the page faults of the thread that were not read from a disk.
+ * runtime.
  */
-#define _GNU_SOURCE
 #include <caml/callback.h>
 #include <caml/memory.h>
 #include <caml/mlvalues.h>
-#include <sys/resource.h>
 #include <time.h>
 
 value features_call_back(value f, value x);
 intnat features_clock(value unit);
 value features_clock_byte(value unit);
 value features_doze(value unit);
-value features_page_faults(value unit);
 
 value features_call_back(value f, value x)
 {
@@ -45,13 +42,4 @@ value features_doze(value unit)
 	while (nanosleep(&left, &left))
 		;
 	return Val_unit;
-}
-
-value features_page_faults(value unit)
-{
-	struct rusage usage;
-
-	(void)unit;
-	getrusage(RUSAGE_THREAD, &usage);
-	return Val_long(usage.ru_minflt);
 }
