@@ -467,7 +467,7 @@ test_an_undo_that_fails() {
 	# The first write of the undo fails with EIO.
 	"$O/faults/inject" "$TMP/log" "pwrite64:$(grep '^pwrite64' "$TMP/calls" | grep -n /mem | sed -n "$((last / 2 + 1))s/:.*//p"):5" \
 		"$TOOL" attach -pid "$TARGET" -enable alpha,beta --for 10ms 2>"$TMP/err" || status=$?
-	grep -qx injected "$TMP/log"
+	finds $'^injected\t.*/mem$' "$TMP/log"
 	eq "$status" 1 "status"
 	matches "$(head -n 1 "$TMP/err")" "^ocaml-probes: warning: cannot undo: pid $TARGET: cannot write at 0x[0-9a-f]+: Input/output error"
 	eq "$(sed 1d "$TMP/err")" "ocaml-probes: pid $TARGET: 2 probes could not be switched back

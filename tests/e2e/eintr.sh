@@ -80,7 +80,7 @@ test_endless_eintr_at_the_start() {
 		status=0
 		printf 'go 10\nquit\n' | timeout --kill-after=5 600 "$O/faults/inject" "$TMP/injected" "$fault+:4" \
 			"$TOOL" trace -enable-all -prog "$program" -- --wait >"$TMP/out" 2>"$TMP/err" || status=$?
-		finds '^injected$' "$TMP/injected" || fail "$fault: it made no such call"
+		finds $'^injected\t' "$TMP/injected" || fail "$fault: it made no such call"
 		# The program outlives the tool.
 		wait_for '! pgrep -g 0 -x v1 >/dev/null'
 		if [[ $status -eq 0 ]]; then

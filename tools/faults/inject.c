@@ -6,7 +6,8 @@
  * Run PROGRAM. `record` writes a line per system call into LOG: its name and, after a tab, its
  * object (a path, the file of a descriptor, a request). The other form makes the Nth call of that
  * name (from 1) fail with the errno (a number), and with `+` also all later ones: the kernel does
- * not carry out these calls. LOG then has the line `injected` for each call that failed.
+ * not carry out these calls. LOG then has a line for each call that failed: `injected`, a tab, and
+ * the call's object, because another run may make the calls in another order.
  *
  * A seccomp filter passes the calls to this program (seccomp_unotify(2)). strace(1) is not
  * suitable: it would also trace the children of PROGRAM, which PROGRAM itself traces. The calls of
@@ -300,7 +301,8 @@ static int judge(struct order *order, const struct seccomp_notif *notif)
 	if (call != order->call || ++order->seen < order->nth ||
 	    (order->seen > order->nth && !order->fails_on))
 		return 0;
-	fputs("injected\n", order->log);
+	describe(notif, call, text);
+	fprintf(order->log, "injected\t%s\n", text);
 	return order->error;
 }
 

@@ -27,9 +27,9 @@ class Run:
 
     def __init__(self, status, out, err, log, speaker):
         self.status, self.out, self.err, self.speaker = status, out, err, speaker
-        lines = log.splitlines()
-        self.injected = lines == ["injected"]
-        self.calls = [tuple(line.split("\t", 1)) for line in lines if "\t" in line]
+        self.calls = [tuple(line.split("\t", 1)) for line in log.splitlines() if "\t" in line]
+        # What the call that failed was about; None if no call failed.
+        self.injected = self.calls[0][1] if self.calls and self.calls[0][0] == "injected" else None
 
 
 class Workshop:
