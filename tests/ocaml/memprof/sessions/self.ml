@@ -63,7 +63,7 @@ let turns n =
       failwith (Printf.sprintf "no profile at turn %d" i));
     if i = 1 then (
       say_state session;
-      match Self.start () with
+      match start_and_wait () with
       | _ -> failwith "two sessions"
       | exception Probes_lib.Error why -> print_endline why);
     ignore (stop session);
