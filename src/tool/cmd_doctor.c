@@ -212,8 +212,8 @@ static void print_inside(pid_t pid, const struct counted_inside *counted)
 }
 
 /*
- * Restore the sites that count inside the process. The tool that started the counting may still
- * run.
+ * Restore the sites that count inside the process, and remove the blocks that no site calls. The
+ * tool that started the counting may still run.
  */
 static int fix_inside(const struct options *options)
 {
@@ -225,6 +225,8 @@ static int fix_inside(const struct options *options)
 	if (!err && inside)
 		err = inside_detach(inside);
 	inside_close(inside);
+	if (!err)
+		err = inside_remove_old(options->ctx, options->pid);
 	if (!err && counts_inside(&counted) && !options->json)
 		printf("fixed: %s restored, which were counted inside the process\n",
 		       counted_text(text, &counted));

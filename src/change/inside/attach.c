@@ -260,10 +260,23 @@ static int remove_stopped(struct stop *stop, void *arg)
 	return stop_unmap_block(stop, &inside->header);
 }
 
+/* Stop the process for WORK once in a while, as long as WORK returns -EAGAIN. */
+static void remove_later(struct stop *stop, int (*work)(struct stop *stop, void *arg), void *arg)
+{
+	useconds_t wait_us = FIRST_REMOVE_US;
+
+	for (int i = 0; i < REMOVE_TRIES; i++) {
+		usleep(wait_us);
+		if (stop_run(stop, work, arg) != -EAGAIN)
+			break;
+		if (wait_us < LONGEST_REMOVE_US)
+			wait_us *= 2;
+	}
+}
+
 int inside_detach(struct inside *inside)
 {
 	struct detach detach = { .inside = inside };
-	useconds_t wait_us = FIRST_REMOVE_US;
 	struct stop stop;
 	int err;
 
@@ -284,13 +297,8 @@ int inside_detach(struct inside *inside)
 	if (remote_plan_make(inside->ctx, inside->pid, &stop.plan) != 0)
 		stop.plan = NULL;
 	err = stop_run(&stop, detach_stopped, &detach);
-	for (int i = 0; !err && detach.is_in_use && stop.plan && i < REMOVE_TRIES; i++) {
-		usleep(wait_us);
-		if (stop_run(&stop, remove_stopped, inside) != -EAGAIN)
-			break;
-		if (wait_us < LONGEST_REMOVE_US)
-			wait_us *= 2;
-	}
+	if (!err && detach.is_in_use && stop.plan)
+		remove_later(&stop, remove_stopped, inside);
 	stop_close(&stop);
 	if (!err)
 		inside->is_detached = true;
@@ -526,16 +534,18 @@ static int map_block(struct attach *attach)
 
 /*
  * Remove the blocks that a detach had to leave, and the blocks of tools that were killed before
- * they wrote a site. Check again that no site calls a block, and fail if one does: another tool may
- * have attached after do_attach() made this check, and the block of that tool must stay even if no
- * thread is in its code.
+ * they wrote a site, or after they had restored all sites. Check again that no site calls a block,
+ * and fail if one does: another tool may have attached after do_attach() made this check, and the
+ * block of that tool must stay even if no thread is in its code. Set *IS_IN_USE if a block stays,
+ * because a thread may be in its code.
  */
-static int remove_old(struct stop *stop)
+static int remove_old(struct stop *stop, bool *is_in_use)
 {
 	struct block_found *blocks;
 	size_t n;
 	int err = blocks_find(stop->ctx, stop->memory, &stop->maps, &blocks, &n);
 
+	*is_in_use = false;
 	if (err)
 		return err;
 	if (n)
@@ -546,8 +556,10 @@ static int remove_old(struct stop *stop)
 	 * block mapped.
 	 */
 	for (size_t i = 0; i < n && !err; i++)
-		if (blocks[i].is_complete && stop_may_use(stop, &blocks[i].header))
+		if (blocks[i].is_complete && stop_may_use(stop, &blocks[i].header)) {
 			blocks[i].header.n_parts = 0;
+			*is_in_use = true;
+		}
 	for (size_t i = 0; i < n && !err; i++)
 		if (blocks[i].is_complete)
 			err = stop_unmap_block(stop, &blocks[i].header);
@@ -557,12 +569,46 @@ static int remove_old(struct stop *stop)
 	return err;
 }
 
+static int remove_old_stopped(struct stop *stop, void *arg)
+{
+	bool is_in_use;
+	int err = remove_old(stop, &is_in_use);
+
+	(void)arg;
+	return !err && is_in_use ? -EAGAIN : err;
+}
+
+int inside_remove_old(struct ocp_ctx *ctx, pid_t pid)
+{
+	struct inside *inside;
+	struct stop stop;
+	int found = inside_find(ctx, pid, &inside), err;
+
+	if (found <= 0)
+		return found;
+	inside_close(inside);
+	err = stop_open(ctx, pid, NULL, &stop);
+	if (err)
+		return err;
+	/* If remote calls cannot be planned, the blocks stay mapped. */
+	if (remote_plan_make(ctx, pid, &stop.plan) == 0)
+		err = stop_run(&stop, remove_old_stopped, NULL);
+	else
+		stop.plan = NULL;
+	if (err == -EAGAIN)
+		remove_later(&stop, remove_old_stopped, NULL);
+	stop_close(&stop);
+	/* -EBUSY: a tool has begun to count in the process. -EAGAIN: see detach_stopped(). */
+	return err == -EBUSY || err == -EAGAIN ? 0 : err;
+}
+
 static int stop_a(struct stop *stop, void *arg)
 {
 	struct attach *attach = arg;
 	const struct inside_spec *spec = attach->build.spec;
 	struct templates_process *process = &attach->build.process;
 	struct block_header *header = &attach->inside->header;
+	bool is_in_use;
 	int err;
 
 	threads_examine(stop->ctx, stop->tracee, stop->memory, process);
@@ -576,7 +622,7 @@ static int stop_a(struct stop *stop, void *arg)
 	if (!err)
 		err = layout_place(stop->ctx, &stop->maps, &attach->build.parts, header);
 	if (!err)
-		err = remove_old(stop);
+		err = remove_old(stop, &is_in_use);
 	return err ? err : map_block(attach);
 }
 

@@ -389,6 +389,13 @@ uint64_t inside_records_damaged(const struct inside *inside);
  */
 int inside_detach(struct inside *inside);
 
+/*
+ * Remove the blocks of PID that no site calls: a killed tool has left them, or a thread was in
+ * their code when the sites were restored. A block in whose code a thread stays for long, and the
+ * blocks of a process that is counted inside, stay mapped; this is not an error.
+ */
+int inside_remove_old(struct ocp_ctx *ctx, pid_t pid);
+
 /* Free INSIDE, which may be NULL. Without a detach the process continues to count. */
 void inside_close(struct inside *inside);
 
