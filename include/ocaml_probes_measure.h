@@ -95,7 +95,8 @@ OCP_API void ocp_meter_split(struct ocp_meter *meter, enum ocp_split split);
  *
  * START can also be a pattern ("fn:Service\\..*"): ocp_meter_open() then adds a pair for each
  * function that matches and whose calls can be timed, and logs a warning that says how many
- * functions cannot be timed. It returns -EINVAL if more than 512 pairs result.
+ * functions cannot be timed. It returns -EINVAL if more pairs result than the engine can time: 512
+ * by BPF.
  */
 OCP_API int ocp_meter_time(struct ocp_meter *meter, const char *start, const char *stop);
 

@@ -376,12 +376,37 @@ static int check_names(struct ocp_meter *meter)
 	return err;
 }
 
+/* Return the place of the probe NAME among the ends, which are sorted by name. */
+static size_t place_of_end(const struct ocp_meter *meter, const char *name)
+{
+	size_t low = 0, high = meter->n_ends;
+
+	while (low < high) {
+		const size_t middle = (low + high) / 2;
+
+		if (strcmp(meter->ends[middle].name, name) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 const struct meter_end *meter_find_end(const struct ocp_meter *meter, const char *name)
 {
-	for (size_t i = 0; i < meter->n_ends; i++)
-		if (strcmp(meter->ends[i].name, name) == 0)
-			return &meter->ends[i];
-	return NULL;
+	const size_t i = place_of_end(meter, name);
+
+	return i < meter->n_ends && strcmp(meter->ends[i].name, name) == 0 ? &meter->ends[i] : NULL;
+}
+
+/* Add the probe NAME, which is not among the ends yet and has no roles. There must be room. */
+static struct meter_end *add_end(struct ocp_meter *meter, const char *name)
+{
+	struct meter_end *end = &meter->ends[place_of_end(meter, name)];
+
+	memmove(end + 1, end, (size_t)(&meter->ends[meter->n_ends++] - end) * sizeof(*end));
+	*end = (struct meter_end){ .name = name, .first_role = (uint32_t)meter->n_roles };
+	return end;
 }
 
 static void add_role(struct ocp_meter *meter, const struct engine_role *role)
@@ -406,12 +431,12 @@ static void add_call_roles(struct ocp_meter *meter, struct meter_end *end, uint3
 /* Append the roles of the probe NAME to meter->roles. */
 static int add_roles_of(struct ocp_meter *meter, const char *name)
 {
-	struct meter_end *end = &meter->ends[meter->n_ends];
 	const struct request_pair *calls = NULL;
+	struct meter_end *end;
 
 	if (meter_find_end(meter, name))
 		return 0;
-	*end = (struct meter_end){ .name = name, .first_role = (uint32_t)meter->n_roles };
+	end = add_end(meter, name);
 	for (uint32_t i = 0; i < meter->request.n_pairs; i++) {
 		const struct request_pair *pair = &meter->request.pairs[i];
 		const bool is_start = strcmp(pair->start.text, name) == 0;
@@ -427,7 +452,6 @@ static int add_roles_of(struct ocp_meter *meter, const char *name)
 	end->n_roles = (uint32_t)meter->n_roles - end->first_role;
 	if (calls)
 		add_call_roles(meter, end, (uint32_t)(calls - meter->request.pairs));
-	meter->n_ends++;
 	if (end->n_roles > MAX_ROLES)
 		return ctx_error(meter->ctx, -EINVAL, "probe '%s': part of %u pairs, at most %d",
 				 name, end->n_roles, MAX_ROLES);
@@ -479,17 +503,38 @@ static bool times_calls_of(const struct ocp_meter *meter, const char *name)
 
 static int add_matching_pair(struct ocp_meter *meter, const char *name)
 {
+	const size_t i = meter->request.n_pairs;
+	struct meter_end *end;
+
 	if (meter_find_end(meter, name))
 		return ctx_error(meter->ctx, -EINVAL,
 				 "'%s': matches a pattern, and is also part of a pair of functions",
 				 name);
 	if (measure_request_add_pair(&meter->request, name, NULL))
 		return ctx_no_memory(meter->ctx);
-	return add_roles_of(meter, meter->request.pairs[meter->request.n_pairs - 1].start.text);
+	end = add_end(meter, meter->request.pairs[i].start.text);
+	add_call_roles(meter, end, (uint32_t)i);
+	return 0;
+}
+
+/* Fail because the patterns match N functions, which are more than MOST. */
+static int refuse_matching(const struct ocp_meter *meter, size_t n, size_t most)
+{
+	ctx_error(meter->ctx, -EINVAL,
+		  "%s: the patterns match %zu functions: at most %zu pairs and functions can be "
+		  "timed",
+		  meter_where(meter), n, most);
+	ctx_hint(meter->ctx, n > METER_MAX_INSIDE_PAIRS || most > METER_MAX_PAIRS
+				     ? "`attach --count` has no such limit"
+				     : "`--engine inside` times them");
+	return -EINVAL;
 }
 
 int meter_add_matching(struct ocp_meter *meter, const struct code_probes *code)
 {
+	const size_t most = meter_is_inside(meter) && !meter->request.event_bytes
+				    ? METER_MAX_INSIDE_PAIRS
+				    : METER_MAX_PAIRS;
 	const struct probe_set set = code_probes_set(code);
 	size_t n = 0;
 	int err;
@@ -499,14 +544,8 @@ int meter_add_matching(struct ocp_meter *meter, const struct code_probes *code)
 	for (size_t i = 0; i < set.n_probes; i++)
 		n += selection_takes(&meter->timed, set.probes[i].name) &&
 		     !times_calls_of(meter, set.probes[i].name);
-	if (n > METER_MAX_PAIRS - meter->request.n_pairs) {
-		ctx_error(meter->ctx, -EINVAL,
-			  "%s: the patterns match %zu functions: at most %d pairs and functions "
-			  "can be timed",
-			  meter_where(meter), n, METER_MAX_PAIRS);
-		ctx_hint(meter->ctx, "`attach --count` has no such limit");
-		return -EINVAL;
-	}
+	if (n > most - meter->request.n_pairs)
+		return refuse_matching(meter, n, most);
 	err = enlarge_roles(meter, n);
 	for (size_t i = 0; !err && i < set.n_probes; i++)
 		if (selection_takes(&meter->timed, set.probes[i].name) &&

@@ -89,15 +89,17 @@ static int open_trial_meter(const struct options *options, struct ocp_process **
 
 /*
  * Check that the engine `inside` can count the processes. Return -ENOTSUP, with the reason in the
- * ctx, if it cannot.
+ * ctx, if it cannot. Set *N_PAIRS to the number of pairs and functions that are to be timed.
  */
-static int check_inside(const struct options *options, struct ocp_process **procs, size_t n)
+static int check_inside(const struct options *options, struct ocp_process **procs, size_t n,
+			size_t *n_pairs)
 {
 	struct ocp_meter *meter;
 	int err = open_trial_meter(options, procs, n, true, &meter);
 
 	if (!err)
 		err = meter_check_all_inside(meter);
+	*n_pairs = err ? 0 : meter->request.n_pairs;
 	ocp_meter_free(meter);
 	for (size_t i = 0; !err && i < n; i++)
 		err = inside_check(options->ctx, ocp_process_pid(procs[i]),
@@ -221,10 +223,19 @@ static void choose_for_command(const struct options *options, struct chosen_engi
 		 "the hits that '%s' will cause are not known yet", options->args[0]);
 }
 
+/* Choose `inside`: BPF cannot time N_PAIRS functions. */
+static void choose_for_many_pairs(size_t n_pairs, struct chosen_engine *chosen)
+{
+	chosen->is_inside = true;
+	snprintf(chosen->reason, sizeof(chosen->reason),
+		 "BPF times at most %d of the %zu functions", METER_MAX_PAIRS, n_pairs);
+}
+
 static void choose_by_cost(const struct options *options, struct ocp_process **procs, size_t n,
 			   struct chosen_engine *chosen)
 {
 	const char *need = measure_options_need_bpf(options);
+	size_t n_pairs = 0;
 	int err = 0;
 
 	if (need)
@@ -235,9 +246,11 @@ static void choose_by_cost(const struct options *options, struct ocp_process **p
 		/* A uprobe of another tool would be dangerous: see tell_of_entries(). */
 		give_reason(chosen, false, "", "inside would replace the first instructions of c:");
 	else
-		err = check_inside(options, procs, n);
+		err = check_inside(options, procs, n, &n_pairs);
 	if (err == -ENOTSUP)
 		give_reason(chosen, false, "inside is not possible: ", ocp_error(options->ctx));
+	else if (n_pairs > METER_MAX_PAIRS)
+		choose_for_many_pairs(n_pairs, chosen);
 	else if (!err && !chosen->reason[0] && options->n_args)
 		choose_for_command(options, chosen);
 	else if (!err && !chosen->reason[0])
@@ -251,10 +264,12 @@ static void choose_by_cost(const struct options *options, struct ocp_process **p
 static void choose_default(const struct options *options, struct ocp_process **procs, size_t n,
 			   struct chosen_engine *chosen)
 {
+	size_t n_pairs;
+
 	if (measure_options_need_bpf(options) || options->exe || !meter_lacks_bpf(options->ctx))
 		return;
 	give_reason(chosen, true, "BPF is not available: ", ocp_error(options->ctx));
-	if (check_inside(options, procs, n))
+	if (check_inside(options, procs, n, &n_pairs))
 		*chosen = (struct chosen_engine){ 0 };
 }
 

@@ -183,8 +183,8 @@ test_stack_overflow() {
 	PY
 }
 
-# The compiler compiles a file: each count is that of uprobes, and the files are those of a run that nobody counts. With -S
-# and an interface, the compiler makes no temporary files. Their names are random: zeros before a number take more calls.
+# The compiler compiles a file: each count is that of uprobes, and the files are those of a run that nobody counts. When each
+# function is timed, its starts are its hits, and each start has an end. With -S and an interface, the compiler makes no temporary files. Their names are random: zeros before a number take more calls.
 test_compiler() {
 	local compiler
 	need_counting
@@ -196,6 +196,7 @@ test_compiler() {
 	"$compiler" -c books.mli
 	cp -r "$TMP/plain" "$TMP/inside"
 	cp -r "$TMP/plain" "$TMP/traced"
+	cp -r "$TMP/plain" "$TMP/timed"
 	"$compiler" -S -c books.ml
 	cd "$TMP/traced"
 	"$TOOL" trace --wait -prog "$compiler" --count='fn:.*' --json -- -S -c books.ml >"$TMP/traced.json" 2>"$TMP/err" ||
@@ -206,6 +207,24 @@ test_compiler() {
 	eq "$TARGET_STATUS" 0 "status of the compiler"
 	wait "$COUNTING" || fail "$(<"$TMP/inside.json.err")"
 	diff -r "$TMP/plain" "$TMP/inside"
+	cd "$TMP/timed"
+	"$TOOL" trace --wait -prog "$compiler" --engine inside --time='fn:.*' --json -- -S -c books.ml >"$TMP/timed.json" 2>"$TMP/err" ||
+		fail "$(<"$TMP/err")"
+	diff -r "$TMP/plain" "$TMP/timed"
+	holds python3 - "$TMP/inside.json" "$TMP/timed.json" <<-'PY'
+	import json, sys
+	inside, timed = (json.loads(open(f).read().splitlines()[-1]) for f in sys.argv[1:])
+	hits, pairs = {p["name"]: p["hits"] for p in inside["probes"]}, timed["pairs"]
+	wrong = {p["start"]: (p["starts"], hits[p["start"]]) for p in pairs if p["starts"] != hits.get(p["start"], p["starts"])}
+	assert not wrong, wrong
+	# A call ends, or an exception ends it, or too many calls of its function are open, or the program ends.
+	wrong = [p for p in pairs if p["count"] + p["orphan_starts"] + p["map_full"] + p["open"] != p["starts"] or p["orphan_stops"]]
+	assert not wrong, wrong[0]
+	called = [p for p in pairs if p["count"]]
+	full = sum(p["map_full"] for p in pairs)
+	print(len(pairs), len(called), full)
+	assert len(pairs) > 10000 and len(called) > 1000 and full * 100 < sum(p["starts"] for p in pairs)
+	PY
 	holds python3 - "$TMP/inside.json" "$TMP/traced.json" <<-'PY'
 	import json, sys
 	inside, traced = ({p["name"]: p["hits"] for p in json.loads(open(f).read().splitlines()[-1])["probes"]} for f in sys.argv[1:])
@@ -216,6 +235,19 @@ test_compiler() {
 	print(len(inside), len(traced), len(called), len(counted))
 	assert len(inside) * 100 > len(traced) * 87 and len(counted) > 1000
 	PY
+}
+
+# The kernel's engine cannot time so many functions.
+test_more_than_bpf_can_time() {
+	build_calls
+	start_calls 20 1
+	"$TOOL" attach -pid "$TARGET" --engine auto --time='fn:.*' --json >"$TMP/out" 2>"$TMP/err" &
+	wait_for 'has_text "$TMP/err" "measuring [0-9]+ probes"'
+	tell go
+	finish_target
+	wait $! || fail "$(<"$TMP/err")"
+	finds -E 'engine: inside, since BPF times at most 512 of the [0-9]{4} functions$' "$TMP/err"
+	finds '"start":"fn:Calls.fib","stop":"","count":[1-9]' "$TMP/out"
 }
 
 # ---- nothing else changes ---------------------------------------------------------------------

@@ -225,3 +225,33 @@ TEST(places_never_overlap)
 		ocp_ctx_free(t.ctx);
 	}
 }
+
+/* Each pair has slots for many threads, or for the fewest if there are many pairs. */
+TEST(many_pairs_share_the_memory)
+{
+	static const uint64_t addrs[] = { 0x555555555000, 0x555555556000 };
+	static const struct {
+		size_t n_pairs;
+		uint32_t n_slots;
+	} cases[] = { { 1, 2048 }, { 100, 2048 }, { 512, 256 }, { 12288, PAIRS_WINDOW } };
+	struct block_header header;
+	uint64_t code_bytes = 0;
+	struct test t;
+
+	set_up(&t);
+	assert_int_equal(divide(&t, addrs, 2), 0);
+	t.spec.depth = 1;
+	t.spec.max_threads = 1024;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		t.spec.n_pairs = cases[i].n_pairs;
+		assert_int_equal(layout_make(t.ctx, &t.spec, &t.parts, 4, &header), 0);
+		assert_int_equal(header.n_threads, cases[i].n_slots);
+		assert_true(header.bytes <= LAYOUT_MAX_BYTES);
+		if (i)
+			assert_int_equal(header.parts[0].code_bytes, code_bytes);
+		code_bytes = header.parts[0].code_bytes;
+	}
+	t.spec.n_pairs = LAYOUT_MAX_BYTES / pairs_stride(PAIRS_WINDOW) + 1;
+	assert_int_equal(layout_make(t.ctx, &t.spec, &t.parts, 4, &header), -E2BIG);
+	ocp_ctx_free(t.ctx);
+}

@@ -233,6 +233,8 @@ static void lay_out_code(const struct inside_spec *spec, const struct layout_par
 	uint64_t off = header->code_off;
 
 	header->n_parts = parts->n;
+	for (size_t i = 0; i < parts->n; i++)
+		header->parts[i].code_bytes = 0;
 	for (size_t i = 0; i < spec->n_sites; i++) {
 		const struct inside_site *site = &spec->sites[i];
 
@@ -286,6 +288,15 @@ static void lay_out_rings(const struct inside_spec *spec, struct block_header *h
 		header->ring_slots *= 2;
 }
 
+/* Set the offsets and the size of the block from the counts of HEADER. */
+static void add_up_bytes(const struct inside_spec *spec, const struct layout_parts *parts,
+			 struct block_header *header)
+{
+	layout_offsets(header);
+	lay_out_code(spec, parts, header);
+	header->bytes = header->code_off + header->code_bytes;
+}
+
 int layout_make(struct ocp_ctx *ctx, const struct inside_spec *spec,
 		const struct layout_parts *parts, uint32_t n_shards, struct block_header *header)
 {
@@ -308,9 +319,12 @@ int layout_make(struct ocp_ctx *ctx, const struct inside_spec *spec,
 		.maker = (uint32_t)getpid(),
 	};
 	lay_out_rings(spec, header);
-	layout_offsets(header);
-	lay_out_code(spec, parts, header);
-	header->bytes = header->code_off + header->code_bytes;
+	add_up_bytes(spec, parts, header);
+	/* The more pairs there are, the fewer slots each pair has. */
+	while (header->bytes > LAYOUT_MAX_BYTES && header->n_threads > PAIRS_WINDOW) {
+		header->n_threads /= 2;
+		add_up_bytes(spec, parts, header);
+	}
 	if (header->bytes <= LAYOUT_MAX_BYTES)
 		return 0;
 	header->bytes = 0;
