@@ -32,7 +32,7 @@ enum exit_code {
 };
 
 /* Which rows of counts and pairs a table shows, and in which order. */
-enum row_order { ORDER_NAME, ORDER_HITS, ORDER_P99 };
+enum row_order { ORDER_NAME, ORDER_HITS, ORDER_P99, ORDER_SUM };
 
 struct assertion;
 

@@ -303,8 +303,10 @@ static int check_tables(const struct command *command, const struct options *opt
 	if ((view->top || view->has_order) && !request->counted.n &&
 	    !measure_request_has_pairs(request))
 		return say_usage(command, "--top and --sort need --count or --time");
-	if (view->order == ORDER_P99 && !measure_request_has_pairs(request))
-		return say_usage(command, "--sort p99 needs --time");
+	if ((view->order == ORDER_P99 || view->order == ORDER_SUM) &&
+	    !measure_request_has_pairs(request))
+		return say_usage(command, "--sort %s needs --time",
+				 view->order == ORDER_P99 ? "p99" : "sum");
 	if (view->shows_zeros && !request->counted.n)
 		return say_usage(command, "--all needs --count");
 	if (options->time_of_day && !options->interval_ns && !request->printed.n &&

@@ -150,6 +150,7 @@ static int set_order(const struct command *command, struct table_view *view, con
 		[ORDER_NAME] = "name",
 		[ORDER_HITS] = "hits",
 		[ORDER_P99] = "p99",
+		[ORDER_SUM] = "sum",
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -159,7 +160,7 @@ static int set_order(const struct command *command, struct table_view *view, con
 		view->has_order = true;
 		return EXIT_DONE;
 	}
-	return say_usage(command, "--sort '%s': not hits, name or p99", value);
+	return say_usage(command, "--sort '%s': not hits, name, p99 or sum", value);
 }
 
 /*

@@ -142,6 +142,13 @@ static struct table_rows table_rows_of_hits(const struct report *report)
 	return rows;
 }
 
+static uint64_t weight_of_pair(const struct table_view *view, const struct ocp_pair *pair)
+{
+	if (view->order == ORDER_P99)
+		return ocp_pair_quantile_ns(pair, 0.99);
+	return view->order == ORDER_SUM ? pair->sum_ns : pair->count;
+}
+
 /* Choose pairs to show. Pairs without hits are not left out. The caller frees the rows. */
 static struct table_rows table_rows_of_pairs(const struct report *report)
 {
@@ -149,14 +156,10 @@ static struct table_rows table_rows_of_pairs(const struct report *report)
 	struct weighted_row *all = calloc(n + 1, sizeof(*all));
 	struct table_rows rows;
 
-	for (size_t i = 0; all && i < n; i++) {
-		const struct ocp_pair *pair = ocp_sample_pair(report->sample, i);
-
-		all[i] = (struct weighted_row){ report->view->order == ORDER_P99
-							? ocp_pair_quantile_ns(pair, 0.99)
-							: pair->count,
-						i };
-	}
+	for (size_t i = 0; all && i < n; i++)
+		all[i] = (struct weighted_row){
+			weight_of_pair(report->view, ocp_sample_pair(report->sample, i)), i
+		};
 	rows = take_top_rows(report->view, all, all ? n : 0);
 	free(all);
 	return rows;
@@ -642,7 +645,7 @@ static uint64_t weight_of(const struct table_view *view, const struct value_grou
 
 	if (!group->times || (view->has_order && view->order == ORDER_HITS))
 		return group->hits;
-	if (!view->has_order)
+	if (!view->has_order || view->order == ORDER_SUM)
 		return group->times->sum_ns;
 	pair = value_group_pair(group);
 	return ocp_pair_quantile_ns(&pair, 0.99);

@@ -89,18 +89,21 @@ time_service() { # FLAG...
 }
 
 # The pair that takes longer comes first, whichever was given first.
-test_pairs_by_p99() {
-	local slow=request_start,request_done
+test_pairs_by_time() {
+	local slow=request_start,request_done order column
 	need_counting
 	start_target "$(own_copy "$O/tests/ocaml/service")"
 	wait_for 'finds -wx "request_start disabled" < <("$TOOL" info "$TARGET" 2>&1)'
-	time_service --sort p99
-	eq "$(awk '/^request_/ && NF == 10 { print $1 }' "$TMP/out" | sort)" "request_done,request_start
+	for order in p99,7 sum,10; do
+		column=${order#*,}
+		time_service --sort "${order%,*}"
+		eq "$(awk '/^request_/ && NF == 10 { print $1 }' "$TMP/out" | sort)" "request_done,request_start
 $slow" "pairs"
-	# In microseconds, the larger p99 first.
-	awk 'function us(t) { return t ~ /ns$/ ? t / 1000 : t ~ /us$/ ? t + 0 : t ~ /ms$/ ? t * 1000 : t * 1000000 }
-		/^request_/ && NF == 10 { p[++n] = us($7) } END { exit !(n == 2 && p[1] >= p[2]) }' "$TMP/out" ||
-		fail "$(<"$TMP/out")"
+		# In microseconds, the larger one first.
+		awk -v column="$column" 'function us(t) { return t ~ /ns$/ ? t / 1000 : t ~ /us$/ ? t + 0 : t ~ /ms$/ ? t * 1000 : t * 1000000 }
+			/^request_/ && NF == 10 { p[++n] = us($column) } END { exit !(n == 2 && p[1] >= p[2]) }' "$TMP/out" ||
+			fail "$(<"$TMP/out")"
+	done
 	time_service --top 1
 	eq "$(grep -c '^(1 other pair)$' "$TMP/out")/$(grep -c ': orphan starts ' "$TMP/out")" 1/1 "$(<"$TMP/out")"
 }
@@ -155,11 +158,12 @@ test_mistakes() {
 	start_counted
 	check_error 2 "--top '0': not a number of rows" attach "$TARGET" --count --top 0
 	check_error 2 "--top '-1': not a number of rows" attach "$TARGET" --count --top -1
-	check_error 2 "--sort 'size': not hits, name or p99" attach "$TARGET" --count --sort size
+	check_error 2 "--sort 'size': not hits, name, p99 or sum" attach "$TARGET" --count --sort size
 	check_error 2 "--top and --sort are for tables" attach "$TARGET" --count --top 3 --json
 	check_error 2 "--top and --sort are for tables" read x --sort name --csv
 	check_error 2 "--top and --sort need --count or --time" attach "$TARGET" --print in_loop --top 3
 	check_error 2 "--sort p99 needs --time" attach "$TARGET" --count --sort p99
+	check_error 2 "--sort sum needs --time" attach "$TARGET" --count --sort sum
 	check_error 2 "--all needs --count" attach "$TARGET" --print in_loop --all
 	check_error 2 "--time-of-day needs --interval, --print or --slower" attach "$TARGET" --count --time-of-day
 	check_error 2 "--keep excludes --top" attach "$TARGET" --count --keep x --top 3
