@@ -422,24 +422,37 @@ static int choose_matching(struct code_finder *f, struct code_wish *wish)
 	return err;
 }
 
+/* Return true if the C functions A and B, which have the same name, have the same version. */
+static bool are_same_version(const struct function *a, const struct function *b)
+{
+	return a->version && b->version ? strcmp(a->version, b->version) == 0
+					: a->version == b->version;
+}
+
 /*
  * Choose a C function. c:NAME is a function of the program; c:LIBRARY:NAME is a function of the
- * file called LIBRARY.
+ * file called LIBRARY. Static functions of several sources may have the name: choose all of them.
  */
 static int choose_c(struct code_finder *f, struct code_wish *wish)
 {
 	const char *body = item_body(wish->text), *colon = strchr(body, ':');
 	const char *path = elf_file_name(f->prog->elf), *slash = strrchr(path, '/');
 	const char *base = slash ? slash + 1 : path;
-	const struct function *found;
+	const struct function *const *list, *found;
+	size_t n;
+	int err = 0;
 
 	if (colon ? strncmp(base, body, (size_t)(colon - body)) != 0 || base[colon - body]
 		  : f->prog->is_library)
 		return 0;
 	found = functions_find_c(f->code->functions, colon ? colon + 1 : body);
-	return found ? choose_code(f, &(struct chosen){ .function = found, .is_named = true }, wish,
-				   wish->text)
-		     : 0;
+	list = found ? functions_versions(f->code->functions, found->name, &n) : NULL;
+	for (size_t i = 0; list && !err && i < n; i++)
+		if (are_same_version(list[i], found))
+			err = choose_code(f,
+					  &(struct chosen){ .function = list[i], .is_named = true },
+					  wish, wish->text);
+	return err;
 }
 
 /*

@@ -183,6 +183,47 @@ c:libm.so.6:sin 555" "counts"
 }
 
 # What cannot be known is refused in the same words, counted or timed: the kernel's vDSO has the code of time().
+# Each of the engines measures all of them. bpftrace would take one of them by its symbol.
+test_static_functions_of_one_name() {
+	local what
+	need_command python3
+	for what in a:2 b:3; do
+		cat >"$TMP/${what%:*}.c" <<-C
+		#include <caml/mlvalues.h>
+		static __attribute__((noinline)) long times(long x) { __asm__ volatile(""); return ${what#*:} * x; }
+		value in_${what%:*}(value v) { return Val_long(times(Long_val(v))); }
+		C
+	done
+	cat >"$TMP/both.ml" <<-'ML'
+	external in_a : int -> int = "in_a"
+	external in_b : int -> int = "in_b"
+	let () =
+	  print_endline "ready";
+	  ignore (read_line ());
+	  for i = 1 to 5 do ignore (Sys.opaque_identity (in_a i)) done;
+	  for i = 1 to 7 do ignore (Sys.opaque_identity (in_b i)) done;
+	  print_endline "called";
+	  ignore (read_line ())
+	ML
+	(cd "$TMP" && ocamlopt -o both a.c b.c both.ml)
+	for what in 'bpf --count=c:times' 'bpf --time c:times' 'inside --count=c:times'; do
+		start_target "$TMP/both"
+		await_line ready
+		# shellcheck disable=SC2086 # words
+		start_measuring --json --engine $what
+		tell go
+		await_line called
+		stop_measuring
+		quit_target
+		eq "$(measured | awk '{ n += $2 } END { print $1, n }')" "c:times 12" "$what"
+	done
+	start_target "$TMP/both"
+	await_line ready
+	check_error 4 "'c:times': bpftrace finds code by its symbol, and several functions are called times" bpftrace count -pid "$TARGET" c:times
+	tell go
+	quit_target
+}
+
 test_refusals() {
 	local what
 	build_caller
