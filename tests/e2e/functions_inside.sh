@@ -354,27 +354,17 @@ test_both_engines() {
 	check_rounds "$TMP/built/calls"
 }
 
-# Begin to time a function, until a call was timed.
-time_fib() { # ENGINE
-	background "$TOOL" attach -pid "$TARGET" --time fn:Calls.fib --engine "$1" --budget none --interval 50ms --json \
-		>"$TMP/$1.json" 2>"$TMP/$1.err"
-	COUNTING=$!
-	wait_for "has_text '$TMP/$1.json' '\"start\":\"fn:Calls.fib\",\"stop\":\"\",\"count\":[1-9]' || has_ended $COUNTING"
-	holds grep -q '"count":[1-9]' "$TMP/$1.json"
-}
-
 # A function whose exits have uprobes: it is not timed inside, not even by halves, until they are gone.
 test_times_beside_uprobes() {
 	need_counting
 	build_calls
 	start_calls 0 2
 	tell go
-	time_fib bpf
+	start_measuring --json --time fn:Calls.fib --engine bpf
 	expect_error 4 'pid [0-9]*: cannot be counted inside: another tool has a uprobe on, or has changed, the code that a jump' \
 		--time fn:Calls.fib --for 1s
-	kill -INT "$COUNTING" && wait "$COUNTING"
-	time_fib inside
-	kill -INT "$COUNTING" && wait "$COUNTING"
+	stop_measuring
+	measure_until '"start":"fn:Calls.fib","stop":"","count":[1-9]' --time fn:Calls.fib --engine inside
 	holds has_own_code
 	tell stop
 	quit_target

@@ -414,9 +414,8 @@ test_handlers_on_and_others_count() {
 	await_line ready
 	"$TOOL" attach -pid "$TARGET" -enable-all
 	start_counting "$TARGET"
-	"$TOOL" attach --budget none -pid "$TARGET" --count='fn:.*' --for 100ms >"$TMP/out" 2>"$TMP/err"
-	! grep 'has changed' "$TMP/err" || fail "$(<"$TMP/err")"
-	finds 'fn:Loop\.[a-z_]* *[1-9]' "$TMP/out"
+	measure_until '"fn:Loop\.[a-z_]*","hits":[1-9]' --count='fn:.*'
+	! grep 'has changed' "$TMP/counting.err" || fail "$(<"$TMP/counting.err")"
 }
 
 test_bad_input() {

@@ -171,8 +171,7 @@ hint: \`ocaml-probes functions -prog $TMP/$kind\` lists what \`attach --count=fn
 		is_root || continue
 		"$TOOL" attach "$TARGET" --count --for 10ms >"$TMP/out" 2>"$TMP/err"
 		finds "$TMP/$kind: no probes yet: .*; functions need no probes (fn:NAME)\$" "$TMP/err"
-		"$TOOL" attach "$TARGET" --count=fn:Waits.work --for 300ms --json >"$TMP/out" 2>"$TMP/err"
-		finds '"name":"fn:Waits.work","hits":[1-9]' "$TMP/out"
+		measure_until '"name":"fn:Waits.work","hits":[1-9]' --count=fn:Waits.work
 	done
 }
 

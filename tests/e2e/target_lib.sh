@@ -38,6 +38,15 @@ stop_measuring() {
 	wait "$COUNTING" || fail "status $?: $(<"$TMP/counting.err")"
 }
 
+# Measure until the results, in $TMP/counts, match the extended regular expression RE.
+measure_until() { # RE FLAG...
+	local RESULTS=$1
+	start_measuring --json --interval 50ms "${@:2}"
+	wait_for 'has_text "$TMP/counts" "$RESULTS" || ! kill -0 "$COUNTING"'
+	stop_measuring
+	holds has_text "$TMP/counts" "$RESULTS"
+}
+
 # Begin one of several measurements of TARGET at a time: its output is in $TMP/out.ID, what it says in $TMP/err.ID.
 measurements=()
 measuring() { # ID FLAG...
