@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What the tool says if the kernel refuses to measure, by the errno and by the version of the kernel. */
+/* What the tool says if the kernel refuses to measure. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
