@@ -526,7 +526,7 @@ static int refuse_matching(const struct ocp_meter *meter, size_t n, size_t most)
 		  meter_where(meter), n, most);
 	ctx_hint(meter->ctx, n > METER_MAX_INSIDE_PAIRS || most > METER_MAX_PAIRS
 				     ? "`attach --count` has no such limit"
-				     : "`--engine inside` times them");
+				     : "`attach --engine inside` times them");
 	return -EINVAL;
 }
 

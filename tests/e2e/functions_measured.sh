@@ -440,7 +440,7 @@ test_bad_input() {
 	refused 2 "'fn:Calls.*': timed twice" --time 'fn:Calls\..*' --time 'fn:Calls\..*'
 	refused 2 "regular expression 'Calls\.\[': " --time='fn:Calls.['
 	refused 2 "calls: the patterns match [0-9]{4} functions: at most 512 pairs and functions can be timed$" --time='fn:.*'
-	finds -x 'hint: `--engine inside` times them' "$TMP/err"
+	finds -x 'hint: `attach --engine inside` times them' "$TMP/err"
 	refused 2 "'fn:Calls.plain': matches a pattern, and is also part of a pair of functions" \
 		--time fn:Calls.plain,fn:Calls.fib --time 'fn:Calls\.p.*'
 	refused 2 "'fn:Calls.plain': named twice" --count=fn:Calls.plain,fn:Calls.plain
