@@ -422,13 +422,6 @@ static int choose_matching(struct code_finder *f, struct code_wish *wish)
 	return err;
 }
 
-/* Return true if the C functions A and B, which have the same name, have the same version. */
-static bool are_same_version(const struct function *a, const struct function *b)
-{
-	return a->version && b->version ? strcmp(a->version, b->version) == 0
-					: a->version == b->version;
-}
-
 /*
  * Choose a C function. c:NAME is a function of the program; c:LIBRARY:NAME is a function of the
  * file called LIBRARY. Static functions of several sources may have the name: choose all of them.
@@ -448,10 +441,8 @@ static int choose_c(struct code_finder *f, struct code_wish *wish)
 	found = functions_find_c(f->code->functions, colon ? colon + 1 : body);
 	list = found ? functions_versions(f->code->functions, found->name, &n) : NULL;
 	for (size_t i = 0; list && !err && i < n; i++)
-		if (are_same_version(list[i], found))
-			err = choose_code(f,
-					  &(struct chosen){ .function = list[i], .is_named = true },
-					  wish, wish->text);
+		if (list[i]->version_index == found->version_index)
+			err = choose_functions(f, wish, &list[i], 1);
 	return err;
 }
 
@@ -1193,17 +1184,12 @@ int code_probes_unknown(struct ocp_ctx *ctx, const struct ocp_program *prog, con
 		err = functions_require_ocaml(ctx, functions, where);
 	if (!err && item_kind_of(text) == ITEM_FUNCTION && !item_is_function_line(text))
 		err = say_inlined(ctx, prog, text, where, &is_inlined);
-	if (!err && is_inlined) {
-		functions_free(functions);
-		return -ENOENT;
-	}
-	if (!err && (item_kind_of(text) == ITEM_LINE || item_kind_of(text) == ITEM_FILE_LINES ||
-		     item_is_function_line(text))) {
+	if (!err && is_inlined)
+		err = -ENOENT;
+	else if (!err && (item_kind_of(text) == ITEM_LINE ||
+			  item_kind_of(text) == ITEM_FILE_LINES || item_is_function_line(text)))
 		err = code_lines_unknown(ctx, prog, functions, text, where);
-		functions_free(functions);
-		return err;
-	}
-	if (!err && item_kind_of(text) == ITEM_FUNCTION_REGEXP)
+	else if (!err && item_kind_of(text) == ITEM_FUNCTION_REGEXP)
 		err = unknown_pattern(ctx, functions, text, where);
 	else if (!err)
 		err = suggest(ctx, functions, text, where);
