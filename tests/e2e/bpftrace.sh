@@ -8,7 +8,7 @@
 start() {
 	need_counting
 	need_command bpftrace bpftool
-	start_target "$O/tests/ocaml/counted" 50000 2
+	start_target "$(own_copy "$O/tests/ocaml/counted")" 50000 2
 	await_line ready
 }
 
@@ -34,7 +34,7 @@ check_both() {
 }
 
 usdt() {
-	echo "usdt:$O/tests/ocaml/counted:ocaml_1:in_loop"
+	echo "usdt:$TMP/counted:ocaml_1:in_loop"
 }
 
 test_usdt_after_us() {
@@ -56,9 +56,10 @@ test_usdt_before_us() {
 # there and only there, and say so. Debian's bpftrace takes an address that belongs to no symbol only,
 # and then as a file offset, which this program's code has in common with its addresses.
 test_uprobe_before_us() {
-	local program=$O/tests/fixtures/v1-stripped site
+	local program site
 	need_counting
 	need_command bpftrace bpftool
+	program=$(own_copy "$O/tests/fixtures/v1-stripped")
 	site=$("$O/tests/fixtures/v1" --expect | sed -n 's/^site \(.*\) semaphore .* name plain .*/\1/p')
 	start_target "$program" --wait --threads 2
 	await_line ready

@@ -8,7 +8,9 @@
 . "$(dirname "$0")/target_lib.sh"
 . "$(dirname "$0")/bpftrace_lib.sh"
 
-FIXTURES=$O/tests/fixtures
+# A copy of the fixtures: bpftrace's uprobes are in all processes that run a file.
+FIXTURES=${TMP:-}/fixtures
+[[ ${1:-} != --one ]] || cp -r "$O/tests/fixtures" "$FIXTURES"
 
 # "NAME HITS" lines of what `count` found: keys are whole attach points, or names.
 found_counts() {
@@ -36,7 +38,7 @@ named_hits() { # NAME ROUNDS
 test_count() {
 	need_counting
 	need_command bpftrace bpftool
-	start_target "$O/tests/ocaml/counted" 20000 4
+	start_target "$(own_copy "$O/tests/ocaml/counted")" 20000 4
 	await_line ready
 	# Not the nested one, that handlers have.
 	start_printed -pid "$TARGET" count 'in_\|inl\|[ort]'
@@ -118,10 +120,11 @@ uprobe:/proc/PID/exe:OFF
 
 # Of a program without probes, which has loaded a plugin.
 test_only_a_library() {
-	local plugin=$O/tests/ocaml/plugin.cmxs
+	local plugin
 	need_counting
 	need_command bpftrace bpftool
-	start_target "$O/tests/ocaml/bare_host"
+	plugin=$(own_copy "$O/tests/ocaml/plugin.cmxs")
+	start_target "$(own_copy "$O/tests/ocaml/bare_host")"
 	await_line ready
 	tell "load $plugin"
 	await_line loaded
@@ -262,7 +265,7 @@ test_sites_left_out() {
 test_time() {
 	need_counting
 	need_command bpftrace bpftool
-	start_target "$O/tests/ocaml/counted" 20000 4
+	start_target "$(own_copy "$O/tests/ocaml/counted")" 20000 4
 	await_line ready
 	# In every round: in_functor, in_try, raising. No in_functor without the other: the stops of the
 	# second command come before the first start of each thread.

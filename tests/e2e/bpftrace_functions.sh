@@ -87,7 +87,8 @@ test_counts_of_a_program() {
 # A library's C function, in a program without symbols of its own.
 test_count_of_c() {
 	build "$CALLS"
-	start_target "$TMP/built/calls" 20 1
+	own_c_library
+	start_target env LD_LIBRARY_PATH="$TMP/lib" "$TMP/built/calls" 20 1
 	await_line ready
 	start_printed -pid "$TARGET" count c:calls_by_name,c:libc.so.6:malloc
 	start_counting "$TARGET" --json --count=c:calls_by_name,c:libc.so.6:malloc

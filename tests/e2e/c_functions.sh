@@ -83,7 +83,8 @@ PY
 test_counts() {
 	need_command python3
 	build_caller
-	start_target "$TMP/caller"
+	own_c_library
+	start_target env LD_LIBRARY_PATH="$TMP/lib" "$TMP/caller"
 	await_line ready
 	start_measuring --json \
 		--count=c:libm.so.6:pow,c:libm.so.6:pow@@GLIBC_2.29,c:libm.so.6:pow@GLIBC_2.2.5,c:libm.so.6:sin,c:libc.so.6:memmove,c:libc.so.6:strlen
@@ -106,10 +107,11 @@ test_counts_of_what_each_process_has_chosen() {
 	local first tunables=glibc.cpu.hwcaps=-AVX_Fast_Unaligned_Load,-AVX2_Usable,-AVX2,-AVX512VL,-ERMS
 	need_command python3
 	build_caller
-	start_target "$TMP/caller"
+	own_c_library
+	start_target env LD_LIBRARY_PATH="$TMP/lib" "$TMP/caller"
 	await_line ready
 	first=$TARGET
-	start_target env GLIBC_TUNABLES=$tunables "$TMP/caller"
+	start_target env LD_LIBRARY_PATH="$TMP/lib" GLIBC_TUNABLES=$tunables "$TMP/caller"
 	await_line ready
 	start_measuring --exe "$TMP/caller" --json --count=c:libm.so.6:sin,c:libc.so.6:memmove,c:libc.so.6:strlen
 	tell go
@@ -125,7 +127,8 @@ c:libm.so.6:sin 4004" "counts of two processes"
 test_times() {
 	need_command python3
 	build_caller
-	start_target "$TMP/caller"
+	own_c_library
+	start_target env LD_LIBRARY_PATH="$TMP/lib" "$TMP/caller"
 	await_line ready
 	start_measuring --json --time c:libm.so.6:pow --time c:libm.so.6:sin --time c:libc.so.6:memmove --time c:libc.so.6:strlen
 	tell go
@@ -227,7 +230,8 @@ test_static_functions_of_one_name() {
 test_refusals() {
 	local what
 	build_caller
-	start_target "$TMP/caller"
+	own_c_library
+	start_target env LD_LIBRARY_PATH="$TMP/lib" "$TMP/caller"
 	await_line ready
 	for what in --count= --time=; do
 		check_error 4 "'c:libc.so.6:time': cannot be (counted|timed): it is an IFUNC, and its code does not show which function it chooses" \

@@ -12,7 +12,7 @@
 FIXTURES='v0 v0_single transitional transitional_single v1 v1_dot v2'
 
 start_fixture() { # VARIANT
-	start_target "$O/tests/fixtures/$1" --wait
+	start_target "$(own_copy "$O/tests/fixtures/$1")" --wait
 	await_line ready
 	BIAS=$(bias_of "$TARGET")
 }
@@ -312,7 +312,7 @@ test_bpftrace_attached() {
 
 bpftrace_attached() {
 	start_fixture v1
-	background bpftrace -p "$TARGET" -e "usdt:$O/tests/fixtures/v1:ocaml_1:plain { @ = count(); }" >"$TMP/bpftrace" 2>&1
+	background bpftrace -p "$TARGET" -e "usdt:$TMP/v1:ocaml_1:plain { @ = count(); }" >"$TMP/bpftrace" 2>&1
 	BPFTRACE=$!
 	wait_for 'bpftrace_is_attached 1' 30
 	"$TOOL" info -pid "$TARGET" --sites >"$TMP/table"

@@ -177,6 +177,13 @@ own_copy() { # FILE
 	printf '%s\n' "$TMP/${1##*/}"
 }
 
+# Copies of the C library and of libm in $TMP/lib, of which no other test sees the uprobes: without a pid, a uprobe on
+# malloc is in every process of the machine. A program uses them by LD_LIBRARY_PATH.
+own_c_library() {
+	mkdir "$TMP/lib"
+	cp /lib/x86_64-linux-gnu/{libc,libm}.so.6 "$TMP/lib"
+}
+
 # Empty that file, so that the next await_line sees new lines only.
 forget_output() { # [PID]
 	: >"$(output_of "$@")"
