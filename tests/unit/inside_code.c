@@ -451,6 +451,19 @@ bool code_hit_register(uint64_t trampoline, uint32_t reg, uint64_t value)
 	return !memcmp(before, after, sizeof(before));
 }
 
+/* code_hit_on() */
+__asm__(".pushsection .text\n"
+	".globl code_hit_on\n"
+	"code_hit_on:\n"
+	"	push	%rbp\n"
+	"	mov	%rsp, %rbp\n"
+	"	mov	%rsi, %rsp\n"
+	"	call	*%rdi\n"
+	"	mov	%rbp, %rsp\n"
+	"	pop	%rbp\n"
+	"	ret\n"
+	".popsection\n");
+
 bool code_hit_vectors(uint64_t trampoline)
 {
 	uint8_t before[N_VECTORS * 32], after[N_VECTORS * 32] = { 0 };

@@ -83,6 +83,9 @@ bool code_hit_window(uint64_t trampoline, uint64_t below);
 /* ... with VALUE in register REG, as the processor numbers them. */
 bool code_hit_register(uint64_t trampoline, uint32_t reg, uint64_t value);
 
+/* ... on the stack that ends at RSP, to which the site's call pushes its return address. */
+void code_hit_on(uint64_t trampoline, void *rsp);
+
 /* ... with random vector registers. */
 bool code_hit_vectors(uint64_t trampoline);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Pairs by key inside a process: against a model, from each place, by threads, forked children, and
- * full.
+ * full. The key is an int or, if the test is of calls, a frame.
  */
 #include <errno.h>
 #include <linux/types.h>
@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +27,25 @@ enum { START, STOP, REJECTED, RBX = 3, RSP = 4, N_REGISTERS = 16 };
 		}                                                                                  \
 	}
 
+/* Frames are as far apart as the stack of a signal handler needs. */
+enum { FRAME_BYTES = 16384, N_FRAMES = 8192 };
+
+/* The keys are frames of this stack; NULL: rbx has the key. */
+static char *call_stack;
+
+static void of_calls(void (*check)(void))
+{
+	const size_t bytes = 2UL * N_FRAMES * FRAME_BYTES;
+	char *stack = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	assert_true(stack != MAP_FAILED);
+	call_stack = stack + bytes / 2;
+	check();
+	call_stack = NULL;
+	munmap(stack, bytes);
+}
+
 /* One pair, whose start and stop have the key at PLACE. */
 static struct code_spec key_spec(uint32_t n_threads, struct inside_place place)
 {
@@ -42,10 +62,16 @@ static struct code_spec key_spec(uint32_t n_threads, struct inside_place place)
 	};
 }
 
+/* ... the key that hit_key() has */
+static struct code_spec our_spec(uint32_t n_threads)
+{
+	return key_spec(n_threads, call_stack ? (struct inside_place){ INSIDE_FRAME, 0 }
+					      : (struct inside_place){ INSIDE_REGISTER, RBX });
+}
+
 static struct code_block *new_block(uint32_t n_threads)
 {
-	const struct code_spec spec =
-		key_spec(n_threads, (struct inside_place){ INSIDE_REGISTER, RBX });
+	const struct code_spec spec = our_spec(n_threads);
 
 	return code_block_new(&spec);
 }
@@ -55,9 +81,18 @@ static uint64_t ocaml_int(int64_t number)
 	return (uint64_t)number << 1 | 1;
 }
 
+/* The key of hit_key(). */
+static uint64_t key_of(int64_t key)
+{
+	return call_stack ? (uint64_t)(call_stack + key * FRAME_BYTES) + 1 : ocaml_int(key);
+}
+
 static void hit_key(struct code_block *block, uint32_t site, int64_t key)
 {
-	assert_true(code_hit_register(block->trampolines[site], RBX, ocaml_int(key)));
+	if (call_stack)
+		code_hit_on(block->trampolines[site], call_stack + key * FRAME_BYTES);
+	else
+		assert_true(code_hit_register(block->trampolines[site], RBX, ocaml_int(key)));
 }
 
 static void assert_books(struct code_block *block)
@@ -70,10 +105,10 @@ static void assert_books(struct code_block *block)
 
 /* ---- the rules ------------------------------------------------------------------------------ */
 
-TEST(keys_follow_the_model)
+static void check_model(void)
 {
 	enum { N = 60 };
-	struct code_spec spec = key_spec(64, (struct inside_place){ INSIDE_REGISTER, RBX });
+	struct code_spec spec = our_spec(64);
 	struct code_block *block;
 	bool is_rejected[N];
 	uint64_t since[N] = { 0 }, last_sum = 0, starts = 0, count = 0, orphan_starts = 0,
@@ -131,6 +166,16 @@ TEST(keys_follow_the_model)
 	code_block_free(block);
 }
 
+TEST(keys_follow_the_model)
+{
+	check_model();
+}
+
+TEST(calls_follow_the_model)
+{
+	of_calls(check_model);
+}
+
 /* Times of the test's own clock: the last one before, and the first one after a hit. */
 struct hit_time {
 	uint64_t before, after;
@@ -152,7 +197,7 @@ static void assert_between(uint64_t ns, struct hit_time start, struct hit_time s
 }
 
 /* A start and a stop with other pairs between them: the time is that of the key. */
-TEST(the_time_is_that_of_the_key)
+static void check_time(void)
 {
 	struct code_block *block = new_block(16);
 	struct hit_time outer, inner, inner_stop, outer_stop;
@@ -166,6 +211,16 @@ TEST(the_time_is_that_of_the_key)
 	assert_between(code_pair(block, 0).max_ns, outer, outer_stop);
 	assert_int_equal(code_pair(block, 0).count, 2);
 	code_block_free(block);
+}
+
+TEST(the_time_is_that_of_the_key)
+{
+	check_time();
+}
+
+TEST(the_time_is_that_of_the_call)
+{
+	of_calls(check_time);
 }
 
 TEST(what_is_no_int_is_no_key)
@@ -183,7 +238,7 @@ TEST(what_is_no_int_is_no_key)
 }
 
 /* More keys than there is room for: none is lost, and none is taken for another one. */
-TEST(no_room_is_a_collision)
+static void check_no_room(void)
 {
 	enum { N = 8000 };
 	struct code_block *block = new_block(16);
@@ -207,6 +262,16 @@ TEST(no_room_is_a_collision)
 		assert_int_equal(code_open(block, 0), 0);
 	}
 	code_block_free(block);
+}
+
+TEST(no_room_is_a_collision)
+{
+	check_no_room();
+}
+
+TEST(calls_without_room_are_collisions)
+{
+	of_calls(check_no_room);
 }
 
 /* Requests have numbers one after the other, or far apart: a thousand of them have room. */
@@ -419,23 +484,84 @@ TEST(threads_lose_no_key)
 static struct code_block *stepped_block;
 static uint64_t n_steps;
 
-/* After each instruction of a trampoline: a pair with another key. */
+/* Keys of one bucket. */
+enum { MAX_NEIGHBOURS = 7 };
+static int64_t neighbours[MAX_NEIGHBOURS];
+static size_t n_neighbours;
+
+/* After each instruction of a trampoline: a pair of the thread LIVE, with another key. */
 static void hit_in_between(int number, siginfo_t *info, void *context)
 {
+	const int32_t tid = code_fake_tid;
+
 	(void)number;
 	(void)info;
-	if (!code_is_at(stepped_block, context))
+	if (!n_neighbours || !code_is_at(stepped_block, context))
 		return;
-	hit_key(stepped_block, START, 5 + (int64_t)(n_steps % 7));
-	hit_key(stepped_block, STOP, 5 + (int64_t)(n_steps++ % 7));
+	code_fake_tid = LIVE;
+	hit_key(stepped_block, START, neighbours[n_steps % n_neighbours]);
+	hit_key(stepped_block, STOP, neighbours[n_steps++ % n_neighbours]);
+	code_fake_tid = tid;
 }
 
-/* rbx is what it was at the call of code_hit_stepped: its key is a constant. */
+/* Return the entry of the only open start of stepped_block. */
+static uint32_t open_place(void)
+{
+	uint32_t place = 0;
+
+	assert_int_equal(code_open(stepped_block, 0), 1);
+	while (!code_key(stepped_block, 0, place)->key)
+		place++;
+	return place;
+}
+
+/* See bucket_to_r8 in templates_routines.h. */
+static uint32_t bucket_of(uint64_t key)
+{
+	const uint64_t n_buckets =
+		pairs_n_keys(stepped_block->header.n_threads) / PAIRS_BUCKET_KEYS;
+
+	return (uint32_t)((key * 0x9e3779b97f4a7c15 >> 32) * n_buckets >> 32);
+}
+
+/* From now on, hit_in_between() uses other keys of the bucket of the only open start. */
+static void find_neighbours(void)
+{
+	const uint32_t bucket = open_place() / PAIRS_BUCKET_KEYS;
+
+	assert_int_equal(bucket_of(code_key(stepped_block, 0, open_place())->key), bucket);
+	for (int64_t key = 5; n_neighbours < MAX_NEIGHBOURS; key++)
+		if (bucket_of(key_of(key)) == bucket)
+			neighbours[n_neighbours++] = key;
+}
+
+/*
+ * Sites 2 and 3 are a start and a stop for code_hit_stepped(). Their key is a constant, since rbx
+ * is what it was at the call; or it is the frame of the caller.
+ */
+static void step_block(bool fakes_tids, struct sigaction *old)
+{
+	const struct sigaction action = { .sa_sigaction = hit_in_between, .sa_flags = SA_SIGINFO };
+	struct code_spec spec = our_spec(16);
+
+	spec.n_sites = 4;
+	spec.fakes_tids = fakes_tids;
+	for (uint32_t i = 0; i < 2; i++) {
+		spec.roles[2 + i][0] = spec.roles[i][0];
+		if (!call_stack)
+			spec.roles[2 + i][0].key = (struct inside_place){ INSIDE_CONSTANT, 3 };
+		spec.n_roles[2 + i] = 1;
+	}
+	assert_int_equal(sigaction(SIGTRAP, &action, old), 0);
+	n_steps = n_neighbours = 0;
+	stepped_block = code_block_new(&spec);
+}
+
 /* A thread keeps a slot for its totals; other threads with the same place share slot 0. */
-TEST(threads_have_slots_for_totals)
+static void check_slots(void)
 {
 	enum { N_THREADS = 16, OTHER = LIVE + N_THREADS / PAIRS_THREADS_A_TOTAL, KEY = 7 };
-	struct code_spec spec = key_spec(N_THREADS, (struct inside_place){ INSIDE_REGISTER, RBX });
+	struct code_spec spec = our_spec(N_THREADS);
 	struct code_block *block;
 
 	spec.fakes_tids = true;
@@ -463,23 +589,26 @@ TEST(threads_have_slots_for_totals)
 	code_block_free(block);
 }
 
-TEST(signal_handlers_may_use_keys)
+TEST(threads_have_slots_for_totals)
 {
-	struct sigaction action = { .sa_sigaction = hit_in_between, .sa_flags = SA_SIGINFO }, old;
-	struct code_spec spec = key_spec(16, (struct inside_place){ INSIDE_REGISTER, RBX });
+	check_slots();
+}
+
+TEST(threads_that_call_have_slots_for_totals)
+{
+	of_calls(check_slots);
+}
+
+static void check_signals(void)
+{
+	struct sigaction old;
 	struct inside_pair totals;
 
-	spec.n_sites = 4;
-	for (uint32_t i = 0; i < 2; i++) {
-		spec.roles[2 + i][0] = spec.roles[i][0];
-		spec.roles[2 + i][0].key = (struct inside_place){ INSIDE_CONSTANT, 3 };
-		spec.n_roles[2 + i] = 1;
-	}
-	assert_int_equal(sigaction(SIGTRAP, &action, &old), 0);
-	n_steps = 0;
-	stepped_block = code_block_new(&spec);
+	step_block(false, &old);
 	for (int i = 0; i < 8; i++) {
 		code_hit_stepped(stepped_block->trampolines[2]);
+		if (!n_neighbours)
+			find_neighbours();
 		code_hit_stepped(stepped_block->trampolines[2]); /* replaces */
 		code_hit_stepped(stepped_block->trampolines[3]);
 		code_hit_stepped(stepped_block->trampolines[3]); /* an orphan */
@@ -495,8 +624,64 @@ TEST(signal_handlers_may_use_keys)
 	code_block_free(stepped_block);
 }
 
+TEST(signal_handlers_may_use_keys)
+{
+	check_signals();
+}
+
+TEST(signal_handlers_may_call)
+{
+	of_calls(check_signals);
+}
+
+/*
+ * A stack has moved to another thread, which stops the call, or starts a new one there. Meanwhile
+ * the thread that started the call uses its entry as soon as the entry is free.
+ */
+static void check_moved(void)
+{
+	enum { OTHER = LIVE + 1 };
+	struct inside_pair totals;
+	struct sigaction old;
+	uint64_t from;
+
+	step_block(true, &old);
+	for (int i = 0; i < 8; i++) {
+		code_fake_tid = LIVE;
+		code_hit_stepped(stepped_block->trampolines[2]);
+		from = ticks_now();
+		if (!n_neighbours)
+			find_neighbours();
+		usleep(1000);
+		code_fake_tid = OTHER;
+		from = ticks_now() - from;
+		code_hit_stepped(stepped_block->trampolines[3]);
+		assert_in_range(code_pair(stepped_block, 0).max_ns, from, UINT64_MAX);
+		code_fake_tid = LIVE;
+		code_hit_stepped(stepped_block->trampolines[2]);
+		code_fake_tid = OTHER;
+		code_hit_stepped(stepped_block->trampolines[2]); /* replaces */
+		assert_int_not_equal(code_key(stepped_block, 0, open_place())->owner, LIVE);
+		code_hit_stepped(stepped_block->trampolines[3]);
+	}
+	sigaction(SIGTRAP, &old, NULL);
+	totals = code_pair(stepped_block, 0);
+	assert_true(n_steps > 1000);
+	assert_int_equal(totals.starts, 24 + n_steps);
+	assert_int_equal(totals.count, 16 + n_steps);
+	assert_int_equal(totals.orphan_starts, 8);
+	assert_int_equal(totals.orphan_stops + totals.collisions, 0);
+	assert_int_equal(code_open(stepped_block, 0), 0);
+	code_block_free(stepped_block);
+}
+
+TEST(calls_may_move_to_other_threads)
+{
+	of_calls(check_moved);
+}
+
 /* A forked child has keys of its own. Those that it leaves open are orphans when it is gone. */
-TEST(forked_children_have_keys_of_their_own)
+static void check_children(void)
 {
 	struct code_block *block = new_block(16);
 	int status;
@@ -505,10 +690,10 @@ TEST(forked_children_have_keys_of_their_own)
 	hit_key(block, START, 7);
 	pid = fork();
 	if (pid == 0) {
-		code_hit_register(block->trampolines[STOP], RBX, ocaml_int(7)); /* the parent's */
-		code_hit_register(block->trampolines[START], RBX, ocaml_int(7));
-		code_hit_register(block->trampolines[START], RBX, ocaml_int(8));
-		code_hit_register(block->trampolines[STOP], RBX, ocaml_int(8));
+		hit_key(block, STOP, 7); /* the parent's */
+		hit_key(block, START, 7);
+		hit_key(block, START, 8);
+		hit_key(block, STOP, 8);
 		_exit(0);
 	}
 	assert_true(pid > 0);
@@ -522,10 +707,20 @@ TEST(forked_children_have_keys_of_their_own)
 	code_block_free(block);
 }
 
-/* Whatever a process writes there, the code writes nowhere else. */
-TEST(hostile_entries_are_harmless)
+TEST(forked_children_have_keys_of_their_own)
 {
-	struct code_spec spec = key_spec(16, (struct inside_place){ INSIDE_REGISTER, RBX });
+	check_children();
+}
+
+TEST(forked_children_have_calls_of_their_own)
+{
+	of_calls(check_children);
+}
+
+/* Whatever a process writes there, the code writes nowhere else. */
+static void check_hostile(void)
+{
+	struct code_spec spec = our_spec(16);
 	const struct pairs_slot none = { 0 };
 	struct code_block *block;
 
@@ -535,10 +730,12 @@ TEST(hostile_entries_are_harmless)
 	for (int i = 0; i < 20000; i++) {
 		struct pairs_keyed_start *entry =
 			code_key(block, 0, (uint32_t)rand() % pairs_n_keys(16));
-		uint64_t *pids = (uint64_t *)((char *)code_slot(block, 0, 0) + pairs_pids_off(16));
+		uint64_t *pids =
+			(uint64_t *)((char *)block->block + pairs_pids_off(&block->header));
 
 		entry->pid = rand() % 4 ? (uint32_t)getpid() : (uint32_t)rand();
-		entry->key = rand() % 4 ? ocaml_int(rand() % 50) : (uint64_t)rand() << 33;
+		entry->owner = rand() % 2 ? (uint32_t)gettid() : (uint32_t)rand() % 2;
+		entry->key = rand() % 4 ? key_of(rand() % 50) : (uint64_t)rand() << 33;
 		entry->ticks = (uint64_t)rand() << 33;
 		pids[rand() % PAIRS_PIDS] = (uint64_t)rand() << 32 | (uint32_t)gettid();
 		hit_key(block, (uint32_t)(rand() % 2), rand() % 50);
@@ -547,4 +744,14 @@ TEST(hostile_entries_are_harmless)
 	for (uint32_t i = 0; i < 16; i++)
 		assert_memory_equal(code_slot(block, 1, i), &none, sizeof(none));
 	code_block_free(block);
+}
+
+TEST(hostile_entries_are_harmless)
+{
+	check_hostile();
+}
+
+TEST(hostile_entries_of_calls_are_harmless)
+{
+	of_calls(check_hostile);
 }

@@ -208,7 +208,12 @@ static inline uint64_t block_mismatches_off(const struct block_header *header)
  * out of the entry by one exchange, and then clears the pid. The thread that takes a key out counts
  * the start, so each start is counted once. The pid is part of the key, because forked children
  * share the block. The C library keeps the thread id of each thread, but no pid. So a cache behind
- * the entries has the pid for each thread id.
+ * the areas has the pid for each thread id.
+ *
+ * If the key is a frame, the thread that takes the first entry of a bucket keeps it: it is the
+ * owner, and uses the entry again without locks, since no other thread writes to an entry with an
+ * owner, except to take a key out. A lock would cost as much as the rest of the start. The other
+ * entries of a bucket are free again after the stop, so that the bucket has room for other threads.
  *
  * Errors of the totals that may occur, without harm to the process:
  * - A thread gets the id of a thread that ended with open starts: the new thread finds the open
@@ -299,7 +304,8 @@ struct pairs_keyed_start {
 	uint64_t key;
 	uint64_t ticks;
 	uint32_t times; /* as in struct pairs_slot */
-	uint32_t unused;
+	/* the thread that keeps the entry, the first one of its bucket; 0: none keeps it */
+	uint32_t owner;
 };
 
 /*
@@ -326,13 +332,19 @@ static inline uint64_t pairs_area_off(const struct block_header *header, uint32_
 
 /*
  * For a pair that is matched by key: return the number of its slots for totals, a power of 2; the
- * number of its entries, the offset of the entries, and the offset of the words of the pid cache
- * behind the entries. Both offsets are from the pair's slots. A word of the cache has the pid in
- * its upper half and the thread id in its lower half.
+ * number of its entries; and the offset of the entries from the pair's slots.
  */
 uint32_t pairs_n_totals(uint32_t n_threads);
 uint32_t pairs_n_keys(uint32_t n_threads);
 uint64_t pairs_keys_off(uint32_t n_threads);
-uint64_t pairs_pids_off(uint32_t n_threads);
+
+/*
+ * Return the offset in the block of the PAIRS_PIDS words of the pid cache, behind the areas of all
+ * pairs. A word has the pid in its upper half and the thread id in its lower half.
+ */
+static inline uint64_t pairs_pids_off(const struct block_header *header)
+{
+	return pairs_area_off(header, header->n_pairs);
+}
 
 #endif

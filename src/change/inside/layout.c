@@ -70,8 +70,7 @@ uint64_t pairs_stride(uint32_t n_threads)
 	return pairs_slots_off(n_threads) + n_threads * sizeof(struct pairs_slot);
 }
 
-static_assert(sizeof(struct pairs_keyed_start) * PAIRS_WINDOW * PAIRS_KEYS_A_THREAD +
-			      PAIRS_PIDS * sizeof(uint64_t) <=
+static_assert(sizeof(struct pairs_keyed_start) * PAIRS_WINDOW * PAIRS_KEYS_A_THREAD <=
 		      (PAIRS_WINDOW - PAIRS_WINDOW / PAIRS_THREADS_A_TOTAL) *
 			      sizeof(struct pairs_slot),
 	      "the entries of a pair by key have room behind its totals");
@@ -89,12 +88,6 @@ uint32_t pairs_n_keys(uint32_t n_threads)
 uint64_t pairs_keys_off(uint32_t n_threads)
 {
 	return pairs_n_totals(n_threads) * sizeof(struct pairs_slot);
-}
-
-uint64_t pairs_pids_off(uint32_t n_threads)
-{
-	return pairs_keys_off(n_threads) +
-	       pairs_n_keys(n_threads) * sizeof(struct pairs_keyed_start);
 }
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
@@ -263,7 +256,7 @@ void layout_offsets(struct block_header *header)
 	header->pairs_off = block_mismatches_off(header) + sizeof(struct block_mismatches);
 	header->groups_off = header->pairs_off;
 	if (header->n_pairs)
-		header->groups_off += header->n_pairs * pairs_stride(header->n_threads);
+		header->groups_off = pairs_pids_off(header) + PAIRS_PIDS * sizeof(uint64_t);
 	header->groups_off = round_up(header->groups_off, CACHE_LINE);
 	header->rings_off = header->groups_off + groups_bytes(header);
 	header->meta_off = header->rings_off + rings_bytes(header);

@@ -37,6 +37,7 @@ static bool is_distance(uint16_t hole)
 	case HOLE_TO_GATE:
 	case HOLE_TO_WRAPPER:
 	case HOLE_TO_PAIR:
+	case HOLE_TO_PIDS:
 	case HOLE_TO_START:
 	case HOLE_TO_STOP:
 	case HOLE_TO_NS_PER_TICK:
@@ -463,7 +464,7 @@ static void set_values(struct assembly *assembly, const struct block_header *hea
 	values[HOLE_N_BUCKETS] = pairs_n_keys(header->n_threads) / PAIRS_BUCKET_KEYS;
 	values[HOLE_KEYS_OFF] = values[HOLE_SLOTS_OFF] + (int64_t)pairs_keys_off(header->n_threads);
 	values[HOLE_TOTALS_MASK] = (int64_t)pairs_n_totals(header->n_threads) - 1;
-	values[HOLE_PIDS_OFF] = values[HOLE_SLOTS_OFF] + (int64_t)pairs_pids_off(header->n_threads);
+	values[HOLE_TO_PIDS] = (int64_t)(header->addr + pairs_pids_off(header));
 	set_event_values(values, header, process);
 	set_group_values(values, header);
 }
@@ -725,12 +726,22 @@ struct start_routines {
 	const uint8_t *plain, *by, *rejected;
 };
 
+/* What the key of a role is: an int, or the frame of a call, on a stack of OCaml 5 or another. */
+enum key_kind { KEY_INT, KEY_CALL, KEY_FIBER };
+
+static enum key_kind kind_of_key(const struct inside_role *role)
+{
+	if (role->key.kind == INSIDE_FIBER_FRAME)
+		return KEY_FIBER;
+	return role->key.kind == INSIDE_FRAME ? KEY_CALL : KEY_INT;
+}
+
 /* Set the values for the routines that ROLE calls. */
 static void set_routines(struct assembly *assembly, const struct block_header *header,
 			 const struct inside_role *role)
 {
 	const uint64_t routines = header->addr + header->code_off;
-	const bool is_of_fiber = role->is_keyed && role->key.kind == INSIDE_FIBER_FRAME;
+	const enum key_kind kind = kind_of_key(role);
 	const struct start_routines starts[] = {
 		{ templates_routine_start, templates_routine_by_start, templates_routine_reject },
 		{ templates_routine_frame_start, templates_routine_by_frame_start,
@@ -739,6 +750,8 @@ static void set_routines(struct assembly *assembly, const struct block_header *h
 	const struct start_routines key_starts[] = {
 		{ templates_routine_key_start, templates_routine_by_key_start,
 		  templates_routine_key_reject },
+		{ templates_routine_call_start, templates_routine_by_call_start,
+		  templates_routine_call_reject },
 		{ templates_routine_fiber_start, templates_routine_by_fiber_start,
 		  templates_routine_fiber_reject },
 	};
@@ -748,10 +761,11 @@ static void set_routines(struct assembly *assembly, const struct block_header *h
 	};
 	const uint8_t *const key_stops[][2] = {
 		{ templates_routine_key_stop, templates_routine_by_key_stop },
+		{ templates_routine_call_stop, templates_routine_by_call_stop },
 		{ templates_routine_fiber_stop, templates_routine_by_fiber_stop },
 	};
 	const struct start_routines *start = &starts[role->is_framed],
-				    *key_start = &key_starts[is_of_fiber];
+				    *key_start = &key_starts[kind];
 
 	assembly->values[HOLE_TO_START] = routine_at(routines, assembly->rejects  ? start->rejected
 							       : role->is_grouped ? start->by
@@ -763,7 +777,7 @@ static void set_routines(struct assembly *assembly, const struct block_header *h
 	assembly->values[HOLE_TO_STOP] =
 		routine_at(routines, stops[role->is_framed][role->is_grouped]);
 	assembly->values[HOLE_TO_KEY_STOP] =
-		routine_at(routines, key_stops[is_of_fiber][role->is_grouped]);
+		routine_at(routines, key_stops[kind][role->is_grouped]);
 }
 
 /* Assemble ROLE. Return false if the place of its key or value is out of range. */

@@ -31,7 +31,8 @@
  *	TO_REST		the gate, or the copy of the window: the end of the trampoline
  *	TOTALS_MASK	pairs_n_totals() - 1
  *	N_BUCKETS	the number of buckets of a pair by key
- *	KEYS_OFF, PIDS_OFF	offsets of entries and pids of a pair by key, from its area
+ *	KEYS_OFF	the offset of the entries of a pair by key, from its area
+ *	TO_PIDS		the cache of process ids
  *	TO_EVENT	the routine that writes an event
  *	POINT		inside_event.point
  *	ARG_OFF		offset of an argument from the event's slot
@@ -82,7 +83,7 @@
 	X(TO_KEY_STOP, 23)                                                                         \
 	X(N_BUCKETS, 24)                                                                           \
 	X(KEYS_OFF, 25)                                                                            \
-	X(PIDS_OFF, 26)                                                                            \
+	X(TO_PIDS, 26)                                                                             \
 	X(TO_WINDOW_ROOM, 27)                                                                      \
 	X(TOTALS_MASK, 28)                                                                         \
 	X(TO_EVENT, 29)                                                                            \
@@ -144,13 +145,16 @@ extern const uint8_t templates_text[], templates_count[], templates_count_cpu[],
 	templates_routine_frame_reject[], templates_routine_by_start[],
 	templates_routine_by_frame_start[], templates_routine_stop[],
 	templates_routine_frame_stop[], templates_routine_by_stop[],
-	templates_routine_by_frame_stop[], templates_routine_fiber_start[],
-	templates_routine_key_start[], templates_routine_by_fiber_start[],
-	templates_routine_by_key_start[], templates_routine_fiber_reject[],
-	templates_routine_key_reject[], templates_routine_fiber_stop[],
-	templates_routine_key_stop[], templates_routine_by_fiber_stop[],
-	templates_routine_by_key_stop[], templates_routine_fiber_event[], templates_routine_event[],
-	templates_routine_group[], templates_routine_no_group[], templates_routine_times[],
-	templates_routine_room[], templates_routine_window_room[], templates_end[];
+	templates_routine_by_frame_stop[], templates_routine_key_start[],
+	templates_routine_by_key_start[], templates_routine_key_reject[],
+	templates_routine_fiber_start[], templates_routine_call_start[],
+	templates_routine_by_fiber_start[], templates_routine_by_call_start[],
+	templates_routine_fiber_reject[], templates_routine_call_reject[],
+	templates_routine_key_stop[], templates_routine_by_key_stop[],
+	templates_routine_fiber_stop[], templates_routine_call_stop[],
+	templates_routine_by_fiber_stop[], templates_routine_by_call_stop[],
+	templates_routine_fiber_event[], templates_routine_event[], templates_routine_group[],
+	templates_routine_no_group[], templates_routine_times[], templates_routine_room[],
+	templates_routine_window_room[], templates_end[];
 
 #endif

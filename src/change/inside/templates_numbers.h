@@ -42,6 +42,7 @@ static_assert(
 		offsetof(struct pairs_keyed_start, key) == 8 &&
 		offsetof(struct pairs_keyed_start, ticks) == 16 &&
 		offsetof(struct pairs_keyed_start, times) == 24 &&
+		offsetof(struct pairs_keyed_start, owner) == 28 &&
 		sizeof(struct pairs_keyed_start) == 32 && PAIRS_BUCKET_KEYS == 16 &&
 		PAIRS_PIDS == 64 && (int)KERNEL_CURRENT_STACK == 40 &&
 		(int)KERNEL_STACK_HANDLER == 16 && (int)KERNEL_STACK_ID == 48 &&
@@ -92,6 +93,7 @@ asm(NUMBER(N_AND_NEXT, 4)
     NUMBER(KEY, 8)
     NUMBER(KEY_TICKS, 16)
     NUMBER(KEY_TIMES, 24)
+    NUMBER(OWNER, 28)
     /* offset from rsp, in the routines by key, of the number that `by` has found */
     NUMBER(PUSHED_TIMES, 16)
     NUMBER(KEYED_BYTES, 32)
