@@ -13,6 +13,7 @@
 
 /* Numbers of registers in DWARF (System V ABI for AMD64, figure 3.36). */
 enum cfi_register {
+	CFI_RCX = 2,
 	CFI_RBX = 3,
 	CFI_RBP = 6,
 	CFI_RSP = 7,

@@ -34,6 +34,8 @@ struct unwind_builder {
 	 * stack ends where C has called OCaml, since the rest of the stack is in the local roots.
 	 */
 	uint8_t roots_at;
+	/* The most recent row is of code behind a switch of __builtin_eh_return(): see below. */
+	bool has_switched;
 };
 
 /* ---- rules ---------------------------------------------------------------------------------- */
@@ -189,13 +191,36 @@ static int add_row(struct unwind_builder *b, uint64_t va, uint32_t number)
 	return 0;
 }
 
+/*
+ * The end of _Unwind_Resume() and similar functions of libgcc (__builtin_eh_return()) restores the
+ * registers, moves rcx, the CFA minus 8, to rsp, and jumps. The call frame information of GCC still
+ * says behind this move that the registers are saved below the CFA, but that is the old CFA.
+ * Return true if CFI is about such code.
+ */
+static bool has_switched_stack(const struct unwind_builder *b, const struct cfi_rule *cfi)
+{
+	bool has_saved = false;
+
+	for (int i = 0; i < WALK_SAVED; i++)
+		has_saved |= cfi->saved[i] != SAVED_SAME;
+	if (cfi->cfa != CFA_REGISTER || !has_saved)
+		return false;
+	return cfi->reg == CFI_RCX || (cfi->reg == CFI_RSP && b->has_switched);
+}
+
 static int add_cfi_row(void *data, uint64_t va, const struct cfi_rule *cfi)
 {
 	struct unwind_builder *b = data;
-	const struct walk_rule rule = rule_of(b, cfi);
+	struct cfi_rule real = *cfi;
+	struct walk_rule rule;
 	uint32_t number;
-	int err = intern(b, &rule, &number);
+	int err;
 
+	b->has_switched = has_switched_stack(b, cfi);
+	for (int i = 0; b->has_switched && i < WALK_SAVED; i++)
+		real.saved[i] = SAVED_SAME;
+	rule = rule_of(b, &real);
+	err = intern(b, &rule, &number);
 	return err ? err : add_row(b, va, number);
 }
 
