@@ -225,6 +225,15 @@ static size_t count_at_sites(const struct int3s *int3s, const struct ocp_sites *
 	return n;
 }
 
+static void name_files(const struct int3s *int3s, struct unheld_int3s *found)
+{
+	if (int3s->n)
+		snprintf(found->file, sizeof(found->file), "%s",
+			 int3s->files[int3s->list[0].file].path);
+	for (size_t i = 1; i < int3s->n; i++)
+		found->has_more_files |= int3s->list[i].file != int3s->list[0].file;
+}
+
 /*
  * Set INT3S to the int3s of PROC without a known holder, by a single reading. The caller frees
  * INT3S, also after an error.
@@ -244,6 +253,7 @@ static int read_unheld_once(struct ocp_process *proc, struct int3s *int3s,
 	if (!err) {
 		found->n = int3s->n;
 		found->n_sites = count_at_sites(int3s, sites);
+		name_files(int3s, found);
 	}
 	ocp_sites_free(sites);
 	return err;

@@ -15,6 +15,9 @@ enum { DOUBT_BYTES = 256 };
 struct unheld_int3s {
 	size_t n;	/* int3s without a known holder */
 	size_t n_sites; /* how many of `n` are at sites of probes */
+	/* the path of the file with the first int3, as the process sees it; perhaps shortened */
+	char file[DOUBT_BYTES];
+	bool has_more_files;
 	/*
 	 * A text that names what may hold these int3s although no holder was found. If it is "",
 	 * nothing holds the int3s, and a killed tool has left them.

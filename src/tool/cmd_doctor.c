@@ -127,8 +127,10 @@ static void print_unheld(const struct unheld_int3s *unheld)
 
 	if (!n)
 		return;
-	printf("%s%zu int3%s in the code, %zu at sites of probes, belong%s to no link of a uprobe (",
-	       are_left_over(unheld) ? "" : "note: ", n, plural(n), unheld->n_sites,
+	printf("%s%zu int3%s in the code of ", are_left_over(unheld) ? "" : "note: ", n, plural(n));
+	print_text(unheld->file);
+	printf("%s, %zu at sites of probes, belong%s to no link of a uprobe (",
+	       unheld->has_more_files ? " and of other files" : "", unheld->n_sites,
 	       n == 1 ? "s" : "");
 	if (are_left_over(unheld)) {
 		fputs("left by a killed tool, through a defect of the kernel; each hit is a trap",
@@ -316,6 +318,7 @@ static struct json_object *unheld_json(const struct unheld_int3s *unheld)
 
 	json_add_uint(to, "int3s", unheld->n);
 	json_add_uint(to, "sites", unheld->n_sites);
+	json_add_filled_string(to, "file", unheld->file);
 	json_add_bool(to, "certain", !*unheld->doubt);
 	json_add_string(to, "doubt", unheld->doubt);
 	return to;

@@ -63,7 +63,7 @@ doctor_removes() { # LEAVE
 		# shellcheck disable=SC2086 # two words
 		"$1" $kind
 		doctor 1
-		eq "$(<"$TMP/doctor")" "$LEAKED int3s in the code, $LEAKED at sites of probes, belong to no link of a uprobe ($LEFT_OVER)" "$kind"
+		eq "$(<"$TMP/doctor")" "$LEAKED int3s in the code of $TMP/many, $LEAKED at sites of probes, belong to no link of a uprobe ($LEFT_OVER)" "$kind"
 		eq "$(int3_count "$TARGET")" "$LEAKED" "looking changed them"
 		doctor 0 --fix
 		eq "$(tail -n 1 "$TMP/doctor")" "fixed: $LEAKED int3s removed that a killed tool had left" "$kind"

@@ -72,7 +72,7 @@ doctor_keeps_what_is_held() {
 	write_int3s 11,30 "$main"
 	doctor 1
 	eq "$(<"$TMP/doctor")" "note: uprobes or breakpoints are on 10 sites, which is no disagreement: pid $COUNTING (ocaml-probes) has 10
-21 int3s in the code, 20 at sites of probes, belong to no link of a uprobe ($LEFT_OVER)"
+21 int3s in the code of $TMP/many, 20 at sites of probes, belong to no link of a uprobe ($LEFT_OVER)"
 	doctor 0 --fix
 	eq "$(tail -n 1 "$TMP/doctor")" "fixed: 21 int3s removed that a killed tool had left"
 	eq "$(int3_count "$TARGET")" 10 "int3s of the tool that counts"
@@ -93,7 +93,7 @@ doctor_keeps_breakpoints() {
 	gdb -q -nx -batch -p "$TARGET" -ex "break *$main" -ex 'continue' >"$TMP/gdb" 2>&1 &
 	wait_for '[[ $(read_bytes "$TARGET" "'"$main"'" 1) = " cc" ]]'
 	doctor 0
-	matches "$(<"$TMP/doctor")" '^note: [0-9]+ int3s? in the code, 0 at sites of probes, belongs? to no link of a uprobe \(left by a killed tool, or of: pid [0-9]+ \(gdb\); --fix removes those that nobody holds\)$'
+	matches "$(<"$TMP/doctor")" '^note: [0-9]+ int3s? in the code of [^ ]+( and of other files)?, 0 at sites of probes, belongs? to no link of a uprobe \(left by a killed tool, or of: pid [0-9]+ \(gdb\); --fix removes those that nobody holds\)$'
 	doctor 0 --fix
 	matches "$(tail -n 1 "$TMP/doctor")" "^left: [0-9]+ int3s?: process $TARGET: it is being traced by pid [0-9]+, whose breakpoints are int3s, too$"
 	eq "$(read_bytes "$TARGET" "$main" 1)" ' cc' "the breakpoint"
@@ -112,11 +112,11 @@ doctor_and_events_of_tracefs() {
 	trap remove_event EXIT
 	add_event "${offsets[3]}"
 	doctor 1
-	eq "$(<"$TMP/doctor")" "3 int3s in the code, 3 at sites of probes, belong to no link of a uprobe ($LEFT_OVER)"
+	eq "$(<"$TMP/doctor")" "3 int3s in the code of $TMP/many, 3 at sites of probes, belong to no link of a uprobe ($LEFT_OVER)"
 	remove_event
 	add_event "${offsets[2]} a=%ax"
 	doctor 0
-	eq "$(tail -n 1 "$TMP/doctor")" "note: 3 int3s in the code, 3 at sites of probes, belong to no link of a uprobe \
+	eq "$(tail -n 1 "$TMP/doctor")" "note: 3 int3s in the code of $TMP/many, 3 at sites of probes, belong to no link of a uprobe \
 (left by a killed tool, or of: events of tracefs (uprobe_events); --fix removes those that nobody holds)"
 	doctor 0 --fix
 	eq "$(memory_of "$TARGET")" "$BEFORE" "text and semaphores"
@@ -143,7 +143,7 @@ doctor_without_capabilities() {
 	chmod +x "$TOOL"
 	write_int3s 1,3
 	doctor 0
-	matches "$(tail -n 1 "$TMP/doctor")" '^note: 3 int3s in the code, .* \(left by a killed tool, or of: .*links that only CAP_SYS_ADMIN can list.*; --fix removes those that nobody holds\)$'
+	matches "$(tail -n 1 "$TMP/doctor")" '^note: 3 int3s in the code of [^ ]*/many, .* \(left by a killed tool, or of: .*links that only CAP_SYS_ADMIN can list.*; --fix removes those that nobody holds\)$'
 	doctor 0 --fix
 	eq "$(tail -n 1 "$TMP/doctor")" "left: 3 int3s: measuring: ocaml-probes lacks CAP_BPF and CAP_PERFMON"
 	TOOL=$O/ocaml-probes
@@ -152,8 +152,9 @@ doctor_without_capabilities() {
 import json, sys
 report = json.load(open(sys.argv[1]))
 assert report["unheld"]["int3s"] == report["fixed"]["int3s"] == 3, report
+assert report["unheld"]["file"] == sys.argv[2] and report["left_unheld"]["file"] is None, report
 assert report["left_unheld"]["int3s"] == 0, report
-' "$TMP/doctor"
+' "$TMP/doctor" "$TMP/many"
 	eq "$(memory_of "$TARGET")" "$BEFORE" "text and semaphores"
 }
 
