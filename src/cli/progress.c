@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/base_name.h"
 #include "base/clock.h"
 #include "base/sanitize.h"
 
@@ -89,14 +90,12 @@ static bool start_thread(void)
 void progress_begin(const struct options *options, const char *text)
 {
 	const char *file = options->prog ? options->prog : options->exe;
-	const char *slash = file ? strrchr(file, '/') : NULL;
 
 	if (progress.pid || options->quiet || options->verbose || !isatty(STDERR_FILENO))
 		return;
 	if (file)
 		/* The line must fit the terminal, since only one line can be erased. */
-		snprintf(progress.what, sizeof(progress.what), "%s %.40s", text,
-			 slash ? slash + 1 : file);
+		snprintf(progress.what, sizeof(progress.what), "%s %.40s", text, base_name(file));
 	else if (options->n_pids > 1)
 		snprintf(progress.what, sizeof(progress.what), "%s %zu processes", text,
 			 options->n_pids);

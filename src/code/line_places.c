@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/base_name.h"
 #include "base/sanitize.h"
 #include "base/search.h"
 #include "base/suggest.h"
@@ -75,13 +76,6 @@ struct line_choice {
 };
 
 enum { MAX_SOURCES = 256 };
-
-static const char *base_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
 
 /* Return PATH without "./" at its start. */
 static const char *plain(const char *path)
@@ -160,14 +154,14 @@ static char *with_folder(const char *name, const char *folder)
  */
 static int offer(struct ocp_ctx *ctx, struct line_sources *sources, const char *path)
 {
-	struct suggestion suggestion = suggestion_for(base_of(sources->wanted));
+	struct suggestion suggestion = suggestion_for(base_name(sources->wanted));
 	char *copy;
 
-	suggestion_offer(&suggestion, base_of(path));
+	suggestion_offer(&suggestion, base_name(path));
 	if (!suggestion.best ||
 	    (sources->nearest && suggestion.distance >= sources->nearest_distance))
 		return 0;
-	copy = strdup(base_of(path));
+	copy = strdup(base_name(path));
 	if (!copy)
 		return ctx_no_memory(ctx);
 	make_one_line(copy);
@@ -225,7 +219,7 @@ static int know(struct ocp_ctx *ctx, struct line_sources *sources, const struct 
 	int err = 0;
 
 	*number = -1;
-	if (strcmp(base_of(name), base_of(sources->wanted)) != 0)
+	if (strcmp(base_name(name), base_name(sources->wanted)) != 0)
 		return 0;
 	path = is_own ? with_folder(name, row->folder) : strdup(name);
 	if (!path)

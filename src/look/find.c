@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/array.h"
+#include "base/base_name.h"
 #include "base/plural.h"
 #include "base/search.h"
 #include "look/denial.h"
@@ -243,7 +244,7 @@ static int none_found(struct ocp_ctx *ctx, const char *path, size_t n_hidden)
 
 int ocp_find_processes(struct ocp_ctx *ctx, const char *path, pid_t **pids, size_t *n)
 {
-	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+	const char *base = base_name(path);
 	struct found_processes found;
 	struct find_memory memory = { 0 };
 	struct stat file;

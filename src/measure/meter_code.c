@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/base_name.h"
 #include "base/file_rules.h"
 #include "elf/elf_file.h"
 #include "elf/symbols.h"
@@ -268,8 +269,7 @@ static int find_library(struct ocp_meter *meter, const char *text, size_t bytes,
 	if (err)
 		return err;
 	for (size_t i = 0; i < maps->n; i++) {
-		const char *path = maps->mappings[i].path, *slash = strrchr(path, '/');
-		const char *base = slash ? slash + 1 : path;
+		const char *base = base_name(maps->mappings[i].path);
 
 		if (strlen(base) == bytes && memcmp(base, item_body(text), bytes) == 0 &&
 		    mapped_files_is_first(maps, i)) {

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/base_name.h"
 #include "base/hash.h"
 #include "elf/elf_file.h"
 #include "measure/meter.h"
@@ -141,8 +142,7 @@ void meter_share_known(struct ocp_meter *meter, struct find_memory *known)
 static int look_at_program(struct ocp_meter *meter, size_t *n_new)
 {
 	struct find_memory *known = meter->shared ? meter->shared : &meter->known;
-	const char *name = elf_file_name(meter->program->elf), *slash = strrchr(name, '/');
-	const char *base = slash ? slash + 1 : name;
+	const char *name = elf_file_name(meter->program->elf), *base = base_name(name);
 	struct found_processes found;
 	struct stat file;
 	int err;

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/base_name.h"
 #include "base/search.h"
 #include "elf/elf_file.h"
 #include "look/proc_file.h"
@@ -39,13 +40,6 @@ struct holder_search {
 	char path[PATH_MAX];
 	bool is_same;
 };
-
-static const char *base_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
 
 /* ---- one descriptor ------------------------------------------------------------------------- */
 
@@ -185,7 +179,7 @@ static void describe_holder(struct ocp_ctx *ctx, pid_t pid, struct holder *holde
 	}
 	if (proc_file_read(ctx, pid, "cmdline", &text, NULL) == 0) {
 		if (*text)
-			snprintf(holder->name, HOLDER_NAME_BYTES, "%s", base_of(text));
+			snprintf(holder->name, HOLDER_NAME_BYTES, "%s", base_name(text));
 		free(text);
 	}
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/base_name.h"
 #include "base/hash.h"
 #include "base/search.h"
 #include "base/str_regexp.h"
@@ -429,8 +430,7 @@ static int choose_matching(struct code_finder *f, struct code_wish *wish)
 static int choose_c(struct code_finder *f, struct code_wish *wish)
 {
 	const char *body = item_body(wish->text), *colon = strchr(body, ':');
-	const char *path = elf_file_name(f->prog->elf), *slash = strrchr(path, '/');
-	const char *base = slash ? slash + 1 : path;
+	const char *base = base_name(elf_file_name(f->prog->elf));
 	const struct function *const *list, *found;
 	size_t n;
 	int err = 0;

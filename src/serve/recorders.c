@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/base_name.h"
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "program/item.h"
@@ -168,11 +169,10 @@ static bool is_stem_used(const struct recorders *all, const char *stem)
  */
 static void choose_stem(const struct recorders *all, struct flight *r)
 {
-	const char *slash = r->exe ? strrchr(r->exe, '/') : NULL;
 	char name[STEM_BYTES - 16];
 
 	if (r->exe)
-		snprintf(name, sizeof(name), "%s", slash ? slash + 1 : r->exe);
+		snprintf(name, sizeof(name), "%s", base_name(r->exe));
 	else
 		snprintf(name, sizeof(name), "pid%d", (int)r->pid);
 	for (char *c = name; *c; c++)

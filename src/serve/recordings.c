@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/base_name.h"
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "record/recorder_socket.h"
@@ -564,11 +565,9 @@ static bool order_dump(struct recordings *r, const char *stem, uint64_t id,
 
 static void add_dumped(struct pending_dump *dump, const char *path)
 {
-	const char *slash = strrchr(path, '/');
-
 	if (dump->files.n)
 		strbuf_lit(&dump->files, ",");
-	strbuf_json(&dump->files, slash ? slash + 1 : path);
+	strbuf_json(&dump->files, base_name(path));
 }
 
 bool recordings_take(struct recordings *r, uint64_t *id, struct http_reply *reply)

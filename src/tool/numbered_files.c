@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base_name.h"
+
 /* Return the length of the part of OUTPUT before its extension. */
 static size_t stem_bytes(const char *output)
 {
@@ -43,7 +45,7 @@ static size_t number_of(const char *found, const char *name)
 
 int numbered_file_last(struct ocp_ctx *ctx, const char *output, size_t *last)
 {
-	const char *slash = strrchr(output, '/'), *name = slash ? slash + 1 : output;
+	const char *slash = strrchr(output, '/'), *name = base_name(output);
 	char *path = slash ? strndup(output, (size_t)(slash - output) + 1) : strdup(".");
 	DIR *folder = path ? opendir(path) : NULL;
 	const struct dirent *entry;

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/base_name.h"
+
 struct profile_file {
 	struct ocp_ctx *ctx;
 	const char *path;
@@ -37,7 +39,7 @@ static const char *split(const char *path, struct stat *st)
 	const bool is_there = folder && stat(folder, st) == 0;
 
 	free(folder);
-	return !is_there ? NULL : slash ? slash + 1 : path;
+	return !is_there ? NULL : base_name(path);
 }
 
 bool profile_file_is_same(const char *a, const char *b)

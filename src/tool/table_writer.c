@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base_name.h"
 #include "base/plural.h"
 #include "base/sanitize.h"
 #include "base/search.h"
@@ -245,12 +246,11 @@ static void print_numbers(const struct number_column *columns, size_t n,
  */
 static void print_site(char *text, size_t size, const struct ocp_hits *row)
 {
-	/* Show only the name of the source file; other formats show the directory, too. */
-	const char *slash = row->source ? strrchr(row->source, '/') : NULL;
 	char where[256];
 
+	/* Show only the name of the source file; other formats show the directory, too. */
 	if (row->source)
-		snprintf(where, sizeof(where), "%s:%d", slash ? slash + 1 : row->source, row->line);
+		snprintf(where, sizeof(where), "%s:%d", base_name(row->source), row->line);
 	else
 		snprintf(where, sizeof(where), "0x%" PRIx64, row->va);
 	if (row->symbol)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/base_name.h"
 #include "base/ctx.h"
 #include "base/sanitize.h"
 #include "base/search.h"
@@ -463,8 +464,7 @@ static const struct function *function_at(const struct file_names *of, uint64_t 
 static const char *name_place(struct frame_names *names, const struct file_names *of,
 			      const struct walked_place *place, uint64_t inside)
 {
-	const char *slash = strrchr(place->file->path, '/');
-	const char *base = slash ? slash + 1 : place->file->path;
+	const char *base = base_name(place->file->path);
 	const struct code_extent *extent = extent_of(of, inside);
 	char text[MAX_PATH_PART + 32];
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/base_name.h"
 #include "base/clock.h"
 #include "base/ctx.h"
 #include "base/search.h"
@@ -618,7 +619,7 @@ int target_end_sources(struct target *target, const void *owner,
 
 int target_is_run(struct target *target, struct find_memory *known, bool *is_run)
 {
-	const char *slash = strrchr(target->exe, '/'), *base = slash ? slash + 1 : target->exe;
+	const char *base = base_name(target->exe);
 	struct found_processes found;
 	int err = 0;
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/base_name.h"
 #include "base/clock.h"
 #include "base/ctx.h"
 #include "measure/meter.h"
@@ -583,7 +584,7 @@ static bool watch_rule_is_in_container(const struct watch_rule *rule, pid_t pid)
  */
 static int find_follower(struct watch_rule *rule, struct targets *targets, pid_t last, pid_t *pid)
 {
-	const char *slash = strrchr(rule->exe, '/'), *base = slash ? slash + 1 : rule->exe;
+	const char *base = base_name(rule->exe);
 	struct found_processes found;
 	struct stat file;
 	int err;
@@ -764,7 +765,7 @@ static int measure_inside(struct watch_rule *rule, struct targets *targets, pid_
 static int take_all(struct watch_rule *rule, struct targets *targets, const struct stat *file,
 		    int64_t now_ns, size_t *n_opened)
 {
-	const char *slash = strrchr(rule->exe, '/'), *base = slash ? slash + 1 : rule->exe;
+	const char *base = base_name(rule->exe);
 	struct found_processes found;
 	int err = find_processes(targets->ctx, file, base, &targets->known, &found);
 
@@ -876,14 +877,13 @@ static bool is_news(void *data, pid_t pid)
 static int find_container(struct targets *targets, const char *exe, const struct stat *st,
 			  pid_t pid, struct container *container)
 {
-	const char *slash = strrchr(exe, '/');
 	struct found_processes found;
 	struct container its;
 	int err;
 
 	if (!container_read(pid, container) || !container_is_known(container))
 		return 0;
-	err = find_processes(targets->ctx, st, slash ? slash + 1 : exe, &targets->known, &found);
+	err = find_processes(targets->ctx, st, base_name(exe), &targets->known, &found);
 	for (size_t i = 0; !err && i < found.n; i++)
 		if (container_read(found.pids[i], &its) && !container_equal(&its, container))
 			*container = (struct container){ 0 };

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/base_name.h"
 #include "base/plural.h"
 #include "base/populate.h"
 #include "code/window.h"
@@ -407,7 +408,6 @@ static int know_process(struct inside_process *process, pid_t pid)
 	char path[PROC_PATH_BYTES], name[PATH_MAX];
 	ssize_t length;
 	struct proc_status status;
-	const char *slash;
 
 	proc_path(path, pid, "exe");
 	length = readlink(path, name, sizeof(name) - 1);
@@ -415,9 +415,7 @@ static int know_process(struct inside_process *process, pid_t pid)
 	    proc_start_time(pid, &process->start_time) != 0)
 		return ctx_error(process->ctx, -ESRCH, "pid %d: has ended", (int)pid);
 	name[length] = '\0';
-	slash = strrchr(name, '/');
-	snprintf(process->base, sizeof(process->base), "%.*s", FIND_NAME_BYTES,
-		 slash ? slash + 1 : name);
+	snprintf(process->base, sizeof(process->base), "%.*s", FIND_NAME_BYTES, base_name(name));
 	if (proc_status_read(process->ctx, pid, &status) == 0)
 		memcpy(process->comm, status.name, strnlen(status.name, sizeof(process->comm) - 1));
 	process->pid = pid;
