@@ -279,6 +279,8 @@ TEST(children_count_into_the_same_memory)
 	code_block_free(block);
 }
 
+enum { CODE_BYTES = 16384 }; /* more than the routines of a block have */
+
 /* The room of a trampoline is exact, and the rest of it is breakpoints. */
 TEST(code_stays_in_its_room)
 {
@@ -291,7 +293,7 @@ TEST(code_stays_in_its_room)
 					     .depth = 1,
 					     .ns_per_tick = 1,
 					     .code_off = 1 << 20 };
-	uint8_t code[8192];
+	uint8_t code[CODE_BYTES];
 
 	memset(code, 0xab, sizeof(code));
 	assert_true(templates_routines_bytes() < sizeof(code));
@@ -325,7 +327,7 @@ TEST(code_of_events_stays_in_its_room)
 					     .slot_bytes = rings_slot_bytes(INSIDE_EVENT_ARGS),
 					     .ns_per_tick = 1,
 					     .code_off = 1 << 20 };
-	uint8_t code[8192];
+	uint8_t code[CODE_BYTES];
 
 	assert_int_equal(templates_routines(ctx, &header, &process, code), 0);
 	for (uint32_t n = 0; n <= INSIDE_EVENT_ARGS; n++) {
@@ -364,7 +366,7 @@ static void check_code_of_groups(const struct inside_role *role, uint32_t n_pair
 					     .depth = 1,
 					     .ns_per_tick = 1,
 					     .code_off = 1 << 20 };
-	uint8_t code[8192];
+	uint8_t code[CODE_BYTES];
 
 	assert_int_equal(templates_routines(ctx, &header, &process, code), 0);
 	for (int has_filter = 0; has_filter < 2; has_filter++) {
@@ -410,7 +412,7 @@ TEST(what_cannot_work_is_refused)
 	struct templates_process unknown = process;
 	struct templates_site site = { .wrapper = INT32_MAX };
 	struct block_header header = good;
-	uint8_t code[8192];
+	uint8_t code[CODE_BYTES];
 
 	assert_int_equal(templates_routines(ctx, &good, &process, code), 0);
 #define REFUSED(member, value, code_wanted)                                                        \
