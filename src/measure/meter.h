@@ -255,7 +255,7 @@ enum { METER_MAX_PAIRS = 512 };
  * The same for the functions that match a pattern, if the engine `inside` times them. So many pairs
  * fit into one block, with room for the fewest threads (change/inside/layout.h).
  */
-enum { METER_MAX_INSIDE_PAIRS = 12288 };
+enum { METER_MAX_INSIDE_PAIRS = 24576 };
 
 /* Return the roles of the probe NAME in pairs, or NULL if the probe belongs to no pair. */
 const struct meter_end *meter_find_end(const struct ocp_meter *meter, const char *name);

@@ -183,7 +183,11 @@ static void lay_out(struct block_header *header, const struct code_spec *spec)
 		.slot_bytes = spec->slot_bytes,
 		.start_ticks = ticks_now(),
 		.ns_per_tick = spec->ns_per_tick,
+		.pairs_are_keyed = spec->n_pairs > 0,
 	};
+	for (uint32_t i = 0; i < spec->n_sites; i++)
+		if (!layout_roles_are_keyed(spec->roles[i], spec->n_roles[i]))
+			header->pairs_are_keyed = 0;
 	layout_offsets(header);
 	header->code_bytes =
 		up(templates_routines_bytes() + CODE_MAX_SITES * MOST_SITE_BYTES, PAGE);
@@ -339,7 +343,7 @@ uint16_t *code_gate(struct code_block *block, uint32_t site)
 struct pairs_slot *code_slot(struct code_block *block, uint32_t pair, uint32_t place)
 {
 	char *area = block->block + block->header.pairs_off +
-		     pair * pairs_stride(block->header.n_threads);
+		     pair * pairs_stride(&block->header);
 
 	return (struct pairs_slot *)(area + pairs_slots_off(block->header.n_threads)) + place;
 }
@@ -388,14 +392,14 @@ uint64_t code_open(struct code_block *block, uint32_t pair)
 			n += code_key(block, pair, i)->key != 0;
 		return n;
 	}
-	for (uint32_t i = 0; i < block->header.n_threads; i++)
+	for (uint32_t i = 0; i < pairs_n_in_area(&block->header); i++)
 		n += code_slot(block, pair, i)->n;
 	return n;
 }
 
 struct pairs_slot *code_own_slot(struct code_block *block, uint32_t pair, uint32_t tid)
 {
-	for (uint32_t i = 0; i < block->header.n_threads; i++)
+	for (uint32_t i = 0; i < pairs_n_in_area(&block->header); i++)
 		if (code_slot(block, pair, i)->tid == tid)
 			return code_slot(block, pair, i);
 	return NULL;

@@ -741,8 +741,24 @@ static void check_hostile(void)
 		hit_key(block, (uint32_t)(rand() % 2), rand() % 50);
 	}
 	assert_int_equal(code_pair(block, 1).starts + code_pair(block, 1).orphan_stops, 0);
-	for (uint32_t i = 0; i < 16; i++)
+	for (uint32_t i = 0; i < pairs_n_in_area(&block->header); i++)
 		assert_memory_equal(code_slot(block, 1, i), &none, sizeof(none));
+	code_block_free(block);
+}
+
+/* An area has slots for totals only, whatever the process writes there. */
+TEST(slots_that_do_not_exist_are_not_read)
+{
+	struct code_block *block = new_block(16);
+	struct pairs_shared *shared =
+		(struct pairs_shared *)(void *)(block->block + pairs_area_off(&block->header, 0));
+
+	hit_key(block, START, 7);
+	shared->used[0] = UINT64_MAX;
+	assert_int_equal(code_pair(block, 0).starts, 1);
+	assert_int_equal(code_pair(block, 0).count + code_pair(block, 0).orphan_starts, 0);
+	shared->is_keyed = 0;
+	assert_int_equal(gone_threads_starts(&block->header, block->block, 0), 0);
 	code_block_free(block);
 }
 

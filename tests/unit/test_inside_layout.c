@@ -233,7 +233,12 @@ TEST(many_pairs_share_the_memory)
 	static const struct {
 		size_t n_pairs;
 		uint32_t n_slots;
-	} cases[] = { { 1, 2048 }, { 100, 2048 }, { 512, 256 }, { 12288, PAIRS_WINDOW } };
+		bool are_keyed;
+	} cases[] = { { 1, 2048, false },	    { 100, 2048, false },
+		      { 512, 256, false },	    { 12288, PAIRS_WINDOW, false },
+		      { 190, 2048, true },	    { 512, 512, true },
+		      { 24576, PAIRS_WINDOW, true } };
+	struct inside_role role = { .pair = 0 };
 	struct block_header header;
 	uint64_t code_bytes = 0;
 	struct test t;
@@ -242,16 +247,20 @@ TEST(many_pairs_share_the_memory)
 	assert_int_equal(divide(&t, addrs, 2), 0);
 	t.spec.depth = 1;
 	t.spec.max_threads = 1024;
+	t.sites[1].roles = &role;
+	t.sites[1].n_roles = 1;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		role.is_keyed = cases[i].are_keyed;
 		t.spec.n_pairs = cases[i].n_pairs;
 		assert_int_equal(layout_make(t.ctx, &t.spec, &t.parts, 4, &header), 0);
 		assert_int_equal(header.n_threads, cases[i].n_slots);
+		assert_int_equal(header.pairs_are_keyed, cases[i].are_keyed);
 		assert_true(header.bytes <= LAYOUT_MAX_BYTES);
 		if (i)
 			assert_int_equal(header.parts[0].code_bytes, code_bytes);
 		code_bytes = header.parts[0].code_bytes;
 	}
-	t.spec.n_pairs = LAYOUT_MAX_BYTES / pairs_stride(PAIRS_WINDOW) + 1;
+	t.spec.n_pairs = LAYOUT_MAX_BYTES / pairs_stride(&header) + 1;
 	assert_int_equal(layout_make(t.ctx, &t.spec, &t.parts, 4, &header), -E2BIG);
 	ocp_ctx_free(t.ctx);
 }

@@ -638,7 +638,7 @@ TEST(slots_that_become_free_have_no_orphans)
 static uint64_t collisions_of(struct code_block *block, uint32_t pair)
 {
 	const char *area = block->block + block->header.pairs_off +
-			   pair * pairs_stride(block->header.n_threads);
+			   pair * pairs_stride(&block->header);
 
 	return ((const struct pairs_shared *)area)->collisions;
 }

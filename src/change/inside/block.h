@@ -43,7 +43,7 @@
 #define STORES_PATH "/memfd:" STORES_NAME " (deleted)"
 #define BLOCK_MAGIC UINT64_C(0x656469736e49636f) /* "ocInside" */
 
-enum { BLOCK_VERSION = 10, BLOCK_MAX_PARTS = 8 };
+enum { BLOCK_VERSION = 11, BLOCK_MAX_PARTS = 8 };
 
 /*
  * A site is the code of a probe, or a window: instructions of a function of which a jump replaces
@@ -137,7 +137,8 @@ struct block_header {
 	uint32_t n_rings, ring_slots, slot_bytes;
 	uint32_t n_groups; /* 0: neither hits nor times are grouped */
 	uint32_t n_times;  /* the number of struct value_times; 0: times are not grouped */
-	uint32_t unused;
+	/* 1: all pairs are matched by key, so each area has only the slots for totals */
+	uint32_t pairs_are_keyed;
 	/* the number of counters from the start of a shard to the start of the next */
 	uint64_t shard_stride;
 	/* length of a tick, 32.32 fixed point; 0: neither pairs nor events have times */
@@ -184,7 +185,8 @@ static inline uint64_t block_mismatches_off(const struct block_header *header)
 /*
  * Pairs inside a process: where the trampolines keep open starts and totals.
  *
- * Each pair has an area: data that its threads share, then n_threads slots. The window of a thread
+ * Each pair has an area: data that its threads share, then n_threads slots (fewer if all pairs of
+ * the block are matched by key, see below). The window of a thread
  * is the slot at its id modulo n_threads, and the PAIRS_WINDOW - 1 next slots. A start takes the
  * slot of the window that the thread uses already, else the first free slot. A slot is free if it
  * has no open start, whichever thread used it last. So a thread that ends leaves its slot free,
@@ -233,7 +235,7 @@ enum {
 	PAIRS_WINDOW = 16,   /* number of slots in which a thread looks for its slot */
 	PAIRS_MAX_THREADS = 65536,
 	PAIRS_THREADS_A_TOTAL = 4, /* the number of slots for each slot of a pair by key */
-	PAIRS_KEYS_A_THREAD = 64,  /* for each slot, the number of entries for open starts by key */
+	PAIRS_KEYS_A_THREAD = 48,  /* for each slot, the number of entries for open starts by key */
 	PAIRS_BUCKET_KEYS = 16,
 	PAIRS_PIDS = 64, /* words of the cache of process ids; a power of 2 */
 };
@@ -319,7 +321,10 @@ uint32_t pairs_n_slots(size_t max_threads);
  * function, to the area of the next pair. Both distances are whole cache lines.
  */
 uint64_t pairs_slots_off(uint32_t n_threads);
-uint64_t pairs_stride(uint32_t n_threads);
+uint64_t pairs_stride(const struct block_header *header);
+
+/* Return the number of slots in the area of each pair. */
+uint32_t pairs_n_in_area(const struct block_header *header);
 
 /*
  * Return the offset in the block of the area of pair number PAIR. Initially, all bytes of all areas
@@ -327,7 +332,7 @@ uint64_t pairs_stride(uint32_t n_threads);
  */
 static inline uint64_t pairs_area_off(const struct block_header *header, uint32_t pair)
 {
-	return header->pairs_off + pair * pairs_stride(header->n_threads);
+	return header->pairs_off + pair * pairs_stride(header);
 }
 
 /*

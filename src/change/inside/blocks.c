@@ -49,9 +49,10 @@ static bool has_sound_counts(const struct block_header *h)
 	    h->n_shards > layout_max_shards(h->n_sites))
 		return false;
 	if (!h->n_pairs)
-		return !h->n_threads;
+		return !h->n_threads && !h->pairs_are_keyed;
 	return is_power_of_2(h->n_threads) && h->n_threads >= PAIRS_WINDOW &&
-	       h->n_threads <= PAIRS_MAX_THREADS && h->depth && h->depth <= PAIRS_DEPTH;
+	       h->n_threads <= PAIRS_MAX_THREADS && h->depth && h->depth <= PAIRS_DEPTH &&
+	       h->pairs_are_keyed <= 1;
 }
 
 static bool has_sound_offsets(const struct block_header *h)

@@ -113,7 +113,7 @@ static int copy_pair(struct inside *inside, uint32_t pair)
 	const struct pairs_shared *shared = (const struct pairs_shared *)(inside->block + off);
 	int err = copy_part(inside, off, slots_off - off);
 
-	for (uint32_t i = 0; !err && i < header->n_threads; i++)
+	for (uint32_t i = 0; !err && i < pairs_n_in_area(header); i++)
 		if (shared->used[i / 64] >> (i % 64) & 1)
 			err = copy_part(inside, slots_off + i * sizeof(struct pairs_slot),
 					sizeof(struct pairs_slot));

@@ -65,9 +65,18 @@ uint64_t pairs_slots_off(uint32_t n_threads)
 	return round_up(bytes, CACHE_LINE);
 }
 
-uint64_t pairs_stride(uint32_t n_threads)
+uint32_t pairs_n_in_area(const struct block_header *header)
 {
-	return pairs_slots_off(n_threads) + n_threads * sizeof(struct pairs_slot);
+	return header->pairs_are_keyed ? pairs_n_totals(header->n_threads) : header->n_threads;
+}
+
+uint64_t pairs_stride(const struct block_header *header)
+{
+	const uint32_t n = header->n_threads,
+		       n_keys = header->pairs_are_keyed ? pairs_n_keys(n) : 0;
+
+	return pairs_slots_off(n) + pairs_n_in_area(header) * sizeof(struct pairs_slot) +
+	       n_keys * sizeof(struct pairs_keyed_start);
 }
 
 static_assert(sizeof(struct pairs_keyed_start) * PAIRS_WINDOW * PAIRS_KEYS_A_THREAD <=
@@ -290,6 +299,22 @@ static void add_up_bytes(const struct inside_spec *spec, const struct layout_par
 	header->bytes = header->code_off + header->code_bytes;
 }
 
+bool layout_roles_are_keyed(const struct inside_role *roles, size_t n_roles)
+{
+	for (size_t i = 0; i < n_roles && !roles[i].event; i++)
+		if (!roles[i].is_keyed && !roles[i].has_group)
+			return false;
+	return true;
+}
+
+static bool pairs_are_keyed(const struct inside_spec *spec)
+{
+	for (size_t i = 0; i < spec->n_sites; i++)
+		if (!layout_roles_are_keyed(spec->sites[i].roles, spec->sites[i].n_roles))
+			return false;
+	return spec->n_pairs > 0;
+}
+
 int layout_make(struct ocp_ctx *ctx, const struct inside_spec *spec,
 		const struct layout_parts *parts, uint32_t n_shards, struct block_header *header)
 {
@@ -309,6 +334,7 @@ int layout_make(struct ocp_ctx *ctx, const struct inside_spec *spec,
 		.n_shards = n_shards,
 		.n_threads = spec->n_pairs ? pairs_n_slots(spec->max_threads) : 0,
 		.depth = spec->depth,
+		.pairs_are_keyed = pairs_are_keyed(spec),
 		.maker = (uint32_t)getpid(),
 	};
 	lay_out_rings(spec, header);

@@ -68,6 +68,9 @@ uint32_t layout_n_shards(size_t n_sites);
 int layout_make(struct ocp_ctx *ctx, const struct inside_spec *spec,
 		const struct layout_parts *parts, uint32_t n_shards, struct block_header *header);
 
+/* Return true if each of ROLES that belongs to a pair is matched by key. */
+bool layout_roles_are_keyed(const struct inside_role *roles, size_t n_roles);
+
 /*
  * Set the values that follow from the counts of HEADER: the stride of the shards, and all offsets
  * up to code_off. The counts must be within their bounds. Writers and checkers of a block both use

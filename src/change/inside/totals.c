@@ -107,7 +107,7 @@ void totals_pair(const struct block_header *header, const void *block, uint32_t 
 	uint64_t min_ns_not = 0;
 
 	memset(totals, 0, sizeof(*totals));
-	for (uint32_t i = 0; i < header->n_threads; i++)
+	for (uint32_t i = 0; i < pairs_n_in_area(header); i++)
 		if (is_used(shared, i))
 			add_slot(&slots[i], totals, &min_ns_not);
 	totals->orphan_stops = load_count(&shared->orphan_stops);
@@ -178,7 +178,7 @@ uint64_t gone_threads_starts(const struct block_header *header, const void *bloc
 	if (load_count(&shared->is_keyed))
 		return open_keys_of_gone((const char *)slots + pairs_keys_off(header->n_threads),
 					 header->n_threads);
-	for (uint32_t i = 0; i < header->n_threads; i++)
+	for (uint32_t i = 0; i < pairs_n_in_area(header); i++)
 		if (is_used(shared, i))
 			n += open_if_gone(&slots[i]);
 	return n;
