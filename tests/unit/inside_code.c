@@ -342,8 +342,7 @@ uint16_t *code_gate(struct code_block *block, uint32_t site)
 
 struct pairs_slot *code_slot(struct code_block *block, uint32_t pair, uint32_t place)
 {
-	char *area = block->block + block->header.pairs_off +
-		     pair * pairs_stride(&block->header);
+	char *area = block->block + pairs_area_off(&block->header, pair);
 
 	return (struct pairs_slot *)(area + pairs_slots_off(block->header.n_threads)) + place;
 }

@@ -637,8 +637,7 @@ TEST(slots_that_become_free_have_no_orphans)
 
 static uint64_t collisions_of(struct code_block *block, uint32_t pair)
 {
-	const char *area = block->block + block->header.pairs_off +
-			   pair * pairs_stride(&block->header);
+	const char *area = block->block + pairs_area_off(&block->header, pair);
 
 	return ((const struct pairs_shared *)area)->collisions;
 }
