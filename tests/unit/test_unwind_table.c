@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* Unwind tables of libraries, where call frame information is wrong. */
+/* Unwind tables, where call frame information is wrong or missing. */
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "elf/eh_frame.h"
+#include "unwind/runtime_code.h"
 #include "unwind/unwind_table.h"
 #include "unit.h"
 
@@ -55,6 +56,39 @@ TEST(registers_are_kept_where_an_exception_switches_the_stack)
 	}
 	assert_int_equal(before, found.n);
 	unwind_table_free(table);
+	elf_file_close(elf);
+	close(fd);
+	ocp_ctx_free(ctx);
+}
+
+enum { ENOUGH = 7 };
+
+static int count_until(void *data, const struct code_place *place)
+{
+	size_t *left = data;
+
+	assert_true(place->from < place->to);
+	return *left == 1 ? ENOUGH : (--*left, 0);
+}
+
+/* The reader ends where its function says so. */
+TEST(the_search_for_code_of_the_runtime_can_be_ended)
+{
+	struct ocp_ctx *ctx = ocp_ctx_new();
+	const int fd = open("/usr/bin/ocamlopt.opt", O_RDONLY | O_CLOEXEC);
+	struct elf_file *elf;
+	size_t most = 1000, left = most, n;
+
+	assert_true(fd >= 0);
+	assert_int_equal(elf_file_open(ctx, fd, "ocamlopt.opt", &elf), 0);
+	assert_int_equal(runtime_code_find(ctx, elf, count_until, &left), 0);
+	n = most - left;
+	assert_true(n > 0);
+	for (size_t at = 1; at <= n; at++) {
+		left = at;
+		assert_int_equal(runtime_code_find(ctx, elf, count_until, &left), ENOUGH);
+		assert_int_equal(left, 1);
+	}
 	elf_file_close(elf);
 	close(fd);
 	ocp_ctx_free(ctx);
