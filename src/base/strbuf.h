@@ -41,8 +41,9 @@ void strbuf_u64(struct strbuf *buf, uint64_t value);
  */
 void strbuf_scaled(struct strbuf *buf, uint64_t value, unsigned int decimals);
 /*
- * Add VALUE with DECIMALS (1 to 9) decimals. A negative value and NaN become 0. A value that is too
- * large, infinity included, becomes INT64_MAX with a decimal point before its last DECIMALS digits.
+ * Add VALUE with DECIMALS (1 to 12) decimals. A negative value and NaN become 0. A value that is
+ * too large, infinity included, becomes INT64_MAX with a decimal point before its last DECIMALS
+ * digits.
  */
 void strbuf_real(struct strbuf *buf, double value, unsigned int decimals);
 

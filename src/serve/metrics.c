@@ -273,9 +273,14 @@ static void add_cost(struct metrics_writer *w, const struct family *family,
 static void add_hit_cost(struct metrics_writer *w, const struct family *family,
 			 const struct watch_target *target)
 {
-	if (target->cost_per_hit_ns > 0)
-		add_seconds(w, family, "", &(struct labels){ .target = target },
-			    target->cost_per_hit_ns / 1e9);
+	/* In picoseconds, since the engine `inside` counts a hit in less than a nanosecond. */
+	enum { DECIMALS = 12 };
+
+	if (target->cost_per_hit_ns <= 0)
+		return;
+	begin_sample(w, family, "", &(struct labels){ .target = target });
+	strbuf_real(w->out, target->cost_per_hit_ns / 1e9, DECIMALS);
+	strbuf_lit(w->out, "\n");
 }
 
 /* ---- probes --------------------------------------------------------------------------------- */

@@ -126,7 +126,7 @@ static const struct watch in_containers = {
 	.n_targets = 2,
 	.targets = {
 		{ .exe = "/app", .pod = "6e9f1c2a", .container = "4f5c", .is_up = true,
-		  .knows_pids = true, .cost_per_hit_ns = 500, .probes = probes, .n_probes = 1,
+		  .knows_pids = true, .cost_per_hit_ns = 0.36, .probes = probes, .n_probes = 1,
 		  .pairs = pairs, .n_pairs = 1, .rows = rows, .n_rows = 1 },
 		{ .exe = "/app", .container = "6d7e", .knows_pids = true, .probes = probes,
 		  .n_probes = 1 },
@@ -233,7 +233,7 @@ TEST(text_format)
 			 "ocaml_probes_lost_total{" EXE ",reason=\"filter_mismatches\"} 6\n"
 			 "ocaml_probes_lost_total{exe=\"/gone\",reason=\"pair_map_full\"} 0\n");
 	assert_has(text, "ocaml_probes_cpu_overhead_seconds_total{" EXE "} 0.000000512\n");
-	assert_has(text, "ocaml_probes_cost_per_hit_seconds{" EXE "} 0.000000513\n");
+	assert_has(text, "ocaml_probes_cost_per_hit_seconds{" EXE "} 0.000000512500\n");
 	assert_null(strstr(text, "_created"));
 	assert_null(strstr(text, "# UNIT"));
 	assert_null(strstr(text, "# EOF"));
@@ -347,6 +347,7 @@ TEST(containers_have_labels)
 	assert_has(text, "ocaml_probes_hits_total{probe=\"done\"," IN_POD "} 7\n"
 			 "ocaml_probes_hits_total{probe=\"done\"," NO_POD "} 7\n");
 	assert_has(text, "ocaml_probes_lost_total{" IN_POD ",reason=\"pair_map_full\"} 0\n");
+	assert_has(text, "ocaml_probes_cost_per_hit_seconds{" IN_POD "} 0.000000000360\n");
 	assert_has(text, "{start=\"start\",stop=\"done\"," IN_POD ",side=\"start\"} 3\n");
 	for (const char *at = text; (at = strstr(at, "exe=\"/app\"")); at++)
 		assert_true(strncmp(at, IN_POD, strlen(IN_POD)) == 0 ||
