@@ -57,7 +57,7 @@ extern uint16_t inside_semaphores[]; /* two halves a probe; the second one is OC
 volatile uint64_t inside_handled[3]; /* runs of each probe's handler */
 
 enum { SHARED, PRIVATE, PLAIN, N_PROBES };
-enum { N_SITES = 3, ROUNDS = 1000, DATA_BYTES = 4096, CODE_BYTES = 8192 };
+enum { N_SITES = 3, ROUNDS = 1000, DATA_BYTES = 4096, CODE_BYTES = 16384 };
 
 static uint8_t *const sites[] = { inside_site_0, inside_site_1, inside_site_2, inside_site_3 };
 
@@ -277,6 +277,9 @@ static int start(void **state)
 	t.pid = fork();
 	if (t.pid == 0)
 		child();
+	/* A child that has ended answers nothing. */
+	close(t.answers[1]);
+	t.answers[1] = -1;
 	await_child();
 	assert_int_equal(ocp_process_open(t.ctx, t.pid, &t.proc), 0);
 	assert_int_equal(ocp_process_probe_count(t.proc), N_PROBES);
