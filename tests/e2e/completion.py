@@ -89,7 +89,7 @@ class Shell:
         for line in SET_UP[name]:
             self.type(line + "\r")
         self.type("echo rea''dy\r")
-        self.await_text("ready\r")
+        self.await_prompt("ready\r")
 
     def type(self, text):
         os.write(self.fd, text.encode())
@@ -105,6 +105,10 @@ class Shell:
         text, self.seen = self.seen, b""
         return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00\x07\x0f]", "", text.decode(errors="replace"))
 
+    def await_prompt(self, pattern):
+        """What has come up to the prompt after PATTERN: the shell reads keys from then on, and the terminal does not."""
+        return self.await_text(pattern + r".*\$ ")
+
     def abandon_line(self):
         self.type("\x15")  # ^U
 
@@ -114,7 +118,7 @@ class Shell:
         rest = words[-1][len(typed.split(" ")[-1]):] if typed else words[-1]
         self.await_text(".*".join(re.escape(character) for character in rest))
         self.type("\x01printf '<%s>' \x05; echo .end''ed.\r")  # ^A, ^E
-        said = self.await_text(r"\.ended\.")
+        said = self.await_prompt(r"\.ended\.")
         got = re.findall("<([^<>]*)>", said[said.rindex("<ocaml-probes>"):] if "<ocaml-probes>" in said else "")
         if got != ["ocaml-probes"] + words:
             sys.exit("%s: `%s` Tab: %s, and not %s\n%s" % (self.name, typed, got, words, said))
@@ -132,7 +136,7 @@ def main():
         shown = shell.await_text("".join(r"(?=.*\n.*\b%s\b)" % re.escape(word.lstrip("-")) for word in wanted))
         shell.abandon_line()
         shell.type("echo .end''ed.\r")
-        shown += shell.await_text(r"\.ended\.")
+        shown += shell.await_prompt(r"\.ended\.")
         # Behind the line that was typed.
         listed = shown.split("\n", 1)[1].split()
         for word in wanted:
