@@ -253,9 +253,10 @@ int meter_add_matching(struct ocp_meter *meter, const struct code_probes *code);
 enum { METER_MAX_PAIRS = 512 };
 /*
  * The same for the functions that match a pattern, if the engine `inside` times them. So many pairs
- * fit into one block, with room for the fewest threads (change/inside/layout.h).
+ * by key fit into one block, with room for the fewest threads (change/inside/layout.h), and with
+ * 1 KiB for the trampolines, counters and names of each function.
  */
-enum { METER_MAX_INSIDE_PAIRS = 24576 };
+enum { METER_MAX_INSIDE_PAIRS = 24000 };
 
 /* Return the roles of the probe NAME in pairs, or NULL if the probe belongs to no pair. */
 const struct meter_end *meter_find_end(const struct ocp_meter *meter, const char *name);

@@ -237,7 +237,7 @@ TEST(many_pairs_share_the_memory)
 	} cases[] = { { 1, 2048, false },	    { 100, 2048, false },
 		      { 512, 256, false },	    { 12288, PAIRS_WINDOW, false },
 		      { 190, 2048, true },	    { 512, 512, true },
-		      { 24576, PAIRS_WINDOW, true } };
+		      { 24000, PAIRS_WINDOW, true } };
 	struct inside_role role = { .pair = 0 };
 	struct block_header header;
 	uint64_t code_bytes = 0;
