@@ -567,35 +567,47 @@ asm(".macro enter_key\n"
     ".endm\n"
 
     /*
+     * Set rdx to the entry at r8. Jump to UNUSED if the entry was never used, which ends the
+     * search; to OTHER if it does not have the key. Otherwise rax is the key. Changes rax.
+     */
+    ".macro entry_with_key unused, other\n"
+    "	entry_at_r8\n"
+    "	mov	(%rdx), %rax\n"
+    "	test	%rax, %rax\n"
+    "	jz	\\unused\n"
+    "	cmp	%ecx, %eax\n"
+    "	jne	\\other\n"
+    "	mov	%rsi, %rax\n"
+    "	cmp	%rax, KEY(%rdx)\n"
+    "	jne	\\other\n"
+    ".endm\n"
+
+    /*
+     * Go to NEXT for the next entry. After the last one, and from UNUSED, which is defined here, go
+     * to NONE with r8 at the end of the bucket.
+     */
+    ".macro end_of_search next, unused, none\n"
+    "	next_in_bucket \\next\n"
+    "	jmp	\\none\n"
+    "\\unused:\n"
+    "	or	$IN_BUCKET, %r8d\n"
+    "	add	$KEYED_BYTES, %r8d\n"
+    "	jmp	\\none\n"
+    ".endm\n"
+
+    /*
      * Take the key out of its entry, and set rdx to the entry, which stays taken. Jump to NONE,
      * with r8 at the end of the bucket, if the bucket has no entry with the key. If two threads try
      * to take out the same key, one of them finds no entry. Changes rax.
      */
     ".macro take_key_out none\n"
     ".Ltake\\@:\n"
-    "	entry_at_r8\n"
-    "	mov	(%rdx), %rax\n"
-    "	test	%rax, %rax\n"			/* an entry that was never used ends the search */
-    "	jz	.Lunused\\@\n"
-    "	cmp	%ecx, %eax\n"
-    "	jne	.Lnot\\@\n"
-    "	mov	%rsi, %rax\n"
-    "	cmp	%rax, KEY(%rdx)\n"
-    "	jne	.Lnot\\@\n"
+    "	entry_with_key .Lunused\\@, .Lnot\\@\n"
     "	lock cmpxchg %r9, KEY(%rdx)\n"
     "	je	.Ltaken\\@\n"
     ".Lnot\\@:\n"
-    "	next_in_bucket .Ltake\\@\n"
-    "	jmp	\\none\n"
-    ".Lunused\\@:\n"
-    "	to_end_of_bucket\n"
-    "	jmp	\\none\n"
+    "	end_of_search .Ltake\\@, .Lunused\\@, \\none\n"
     ".Ltaken\\@:\n"
-    ".endm\n"
-
-    ".macro to_end_of_bucket\n"
-    "	or	$IN_BUCKET, %r8d\n"
-    "	add	$KEYED_BYTES, %r8d\n"
     ".endm\n"
 
     /*
@@ -606,15 +618,7 @@ asm(".macro enter_key\n"
      */
     ".macro take_frame_out none, grouped\n"
     ".Ltake\\@:\n"
-    "	entry_at_r8\n"
-    "	mov	(%rdx), %rax\n"
-    "	test	%rax, %rax\n"			/* an entry that was never used ends the search */
-    "	jz	.Lunused\\@\n"
-    "	cmp	%ecx, %eax\n"
-    "	jne	.Lnot\\@\n"
-    "	mov	%rsi, %rax\n"
-    "	cmp	%rax, KEY(%rdx)\n"
-    "	jne	.Lnot\\@\n"
+    "	entry_with_key .Lunused\\@, .Lnot\\@\n"
     "	mov	%fs:HOLE, %eax\n"
     "		hole TID\n"
     "	cmp	%eax, OWNER(%rdx)\n"
@@ -641,11 +645,7 @@ asm(".macro enter_key\n"
     "	pop	%r10\n"
     "	je	.Ltaken\\@\n"
     ".Lnot\\@:\n"
-    "	next_in_bucket .Ltake\\@\n"
-    "	jmp	\\none\n"
-    ".Lunused\\@:\n"
-    "	to_end_of_bucket\n"
-    "	jmp	\\none\n"
+    "	end_of_search .Ltake\\@, .Lunused\\@, \\none\n"
     ".Ltaken\\@:\n"
     ".endm\n");
 
